@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from hpcdist.checks.nodes import known_nodes
 from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.runs import rundir
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.tracking import report as report_page
 from tests.checks import records

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.runs import rundir
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase, Record, Run
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.tracking import report as report_page
 

@@ -7,7 +7,7 @@ import pickle
 import re
 from typing import Any, Final, NamedTuple
 
-from hpcdist.api import elsewhere
+from hpcdist.api import remote_runs
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, JobFailed, Problem
 from hpcdist.runs import logs
@@ -42,7 +42,7 @@ def ends(run: Run) -> dict[int, CallEnd]:
     Raises:
         ConfigError: if it is a run of one call.
     """
-    found = progress.look(renewed(run), elsewhere.services()).trials
+    found = progress.look(renewed(run), remote_runs.services()).trials
     return {trial.number: CallEnd(trial.state, trial=trial.number) for trial in found}
 
 

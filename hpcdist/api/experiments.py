@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from hpcdist.api import elsewhere
+from hpcdist.api import remote_runs
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
@@ -55,7 +55,7 @@ class Experiment:
 
     def _plan(self, runs_dir: Path, on: str | None, *, saves: bool = False) -> Plan:
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
-            return awaited.resolved(experiment, site, runs_dir, elsewhere.services(), on or "")
+            return awaited.resolved(experiment, site, runs_dir, remote_runs.services(), on or "")
 
         options = self._options._replace(remote=on)
         remote = None if on is None else machines.target(options)

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hpcdist.api import elsewhere
+from hpcdist.api import remote_runs
 from hpcdist.api.experiments import options_of
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
@@ -26,8 +26,8 @@ from hpcdist.loading import planning as loading
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.runs import cancelling
-from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.remotes import machines as remotes
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.schedulers.job import Status
 from hpcdist.studies import pipeline_file, pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_submit import PipelineRequest
@@ -48,7 +48,7 @@ class PipelineRun:
 
     def status(self) -> Mapping[str, Status]:
         """Return the state of each operation, as `hpcdist status`; its reason says why it can never start."""
-        nodes = pipeline_runs.operation_states(self._stored, elsewhere.services())
+        nodes = pipeline_runs.operation_states(self._stored, remote_runs.services())
         return {node.name: replace(node.report.status, reason=node.reason) for node in nodes if node.report}
 
     def wait(self, timeout: float | None = None) -> Mapping[str, Status]:
@@ -66,7 +66,7 @@ class PipelineRun:
         Raises:
             SchedulerError: as `Run.cancel`.
         """
-        return bool(cancelling.cancel([*self._stored.runs().values()], elsewhere.services()))
+        return bool(cancelling.cancel([*self._stored.runs().values()], remote_runs.services()))
 
     def resume(self) -> tuple[Run, ...]:
         """Run again what did not end well, and what depends on it, as `hpcdist resume`; return these runs.
@@ -77,7 +77,7 @@ class PipelineRun:
         """
         from hpcdist.searches.resume import run_again  # it plans
 
-        found = pipeline_submit.resume(self._stored, elsewhere.services(), SubmitOutput(), run_again)
+        found = pipeline_submit.resume(self._stored, remote_runs.services(), SubmitOutput(), run_again)
         return tuple(map(Run, found))
 
 
@@ -127,7 +127,7 @@ class Pipeline:
         request, output = self._request(runs_directory(runs_dir), on), SubmitOutput(note=notes.append)
         planned = pipeline_submit.plan(request)
         stored, _ = pipeline_submit.submit_planned(
-            request, planned, elsewhere.services(), output, again=again
+            request, planned, remote_runs.services(), output, again=again
         )
         return PipelineRun(stored, stored.name, tuple(notes))
 

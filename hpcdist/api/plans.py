@@ -13,7 +13,7 @@ from hpcdist.api.runs import Run
 from hpcdist.base.errors import Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import requests, this_machine
-from hpcdist.runs.control import SubmitOutput
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.script.renderer import render
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpcdist.api import called, elsewhere, further, results, values, waiting
+from hpcdist.api import called, follow_up, remote_runs, results, values, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import all_of, count, texts
 from hpcdist.base.errors import ConfigError, Problem
-from hpcdist.runs import cancelling, finding, logs, rundir, states
+from hpcdist.runs import cancelling, finding, job_states, logs, rundir
 from hpcdist.runs.logs import Watch
 from hpcdist.runs.services import renewed
 from hpcdist.schedulers.job import Status
@@ -58,7 +58,7 @@ class Run:
 
     def status(self) -> Status:
         """Return the state of its job, as `hpcdist status`, by one query; unknown is an answer."""
-        return states.status([renewed(self._run)], elsewhere.services())[0].status
+        return job_states.status([renewed(self._run)], remote_runs.services())[0].status
 
     def wait(self, timeout: float | None = None) -> Status:
         """Return how its job ended, when it has; ``timeout`` in seconds.
@@ -118,11 +118,11 @@ class Run:
         if follow and trial is not None:
             raise ConfigError(Problem("the output of one trial cannot be followed", hint="follow the run"))
         if follow:
-            services = elsewhere.services()
+            services = remote_runs.services()
             watch = Watch(renewed(self._run), services)
             files = [watch.observe(logs.follow(directory, watch.is_over, watch.sleep))]
         else:
-            elsewhere.pull(self._run)
+            remote_runs.pull(self._run)
             files = [logs.lines(file) for file in logs.files(directory, "" if trial is None else str(trial))]
         if rank is None:
             return (line for file in files for line in file)
@@ -135,7 +135,7 @@ class Run:
         Raises:
             OSError: if the run directory cannot be read.
         """
-        elsewhere.pull(self._run)
+        remote_runs.pull(self._run)
         return results.metrics_of(series.read(self._run.directory, self._run.directory.plan()))
 
     def trials(self, by: str | None = None) -> tuple[Trial, ...]:
@@ -147,9 +147,9 @@ class Run:
         Raises:
             ConfigError: if the run is no search, or no trial has the metric.
         """
-        elsewhere.pull(self._run)
+        remote_runs.pull(self._run)
         run = renewed(self._run)
-        found = progress.look(run, elsewhere.services()).trials
+        found = progress.look(run, remote_runs.services()).trials
         tracked = {item.name: item for item in comparison.tracked(run, run.directory.plan())}
         named = {f"{run.name}/{one.number}": one for one in found}
         there = [tracked[name] for name in named if name in tracked]
@@ -167,8 +167,8 @@ class Run:
         Raises:
             OSError: if the run's files cannot be read.
         """
-        elsewhere.pull(self._run)
-        remote = elsewhere.outputs_there(self._run)
+        remote_runs.pull(self._run)
+        remote = remote_runs.outputs_there(self._run)
         return tuple(outputs.outputs(self._run.directory, remote=remote))
 
     def fetch(self, *patterns: str) -> None:
@@ -181,7 +181,7 @@ class Run:
             SchedulerError: if the remote does not answer, or files there have changed meanwhile.
             OSError: if they cannot be written here.
         """
-        elsewhere.fetch(self._run, patterns or ("*",))
+        remote_runs.fetch(self._run, patterns or ("*",))
 
     def cancel(self) -> bool:
         """Cancel its jobs; return whether the batch system was asked to: not for those that have ended.
@@ -189,7 +189,7 @@ class Run:
         Raises:
             SchedulerError: if the batch system refused or did not answer, or the job is unknown.
         """
-        return bool(cancelling.cancel([renewed(self._run)], elsewhere.services()))
+        return bool(cancelling.cancel([renewed(self._run)], remote_runs.services()))
 
     def restart(
         self,
@@ -210,7 +210,7 @@ class Run:
             SchedulerError: as `Plan.submit`.
         """
         new = replan.NewRun(site, texts(params or {}), texts(settings or {}), update_code)
-        return Run(*further.resubmitted(self._run, self.directory.parent, new))
+        return Run(*follow_up.resubmitted(self._run, self.directory.parent, new))
 
     def copy(
         self,
@@ -228,7 +228,7 @@ class Run:
             SchedulerError: as `Plan.submit`.
         """
         new = replan.NewRun(site, texts(params or {}), texts(settings or {}), update_code)
-        return Run(*further.resubmitted(self._run, self.directory.parent, new._replace(copies=True)))
+        return Run(*follow_up.resubmitted(self._run, self.directory.parent, new._replace(copies=True)))
 
     def resume(
         self,
@@ -248,7 +248,7 @@ class Run:
             SchedulerError: as `Plan.submit`.
         """
         changes = replan.Changes(texts(params or {}), texts(settings or {}), nodes)
-        return Run(*further.resumed(self._run, changes))
+        return Run(*follow_up.resumed(self._run, changes))
 
     def __repr__(self) -> str:
         return f"<Run {self.name}: {dict(self._rows())['state']}>"

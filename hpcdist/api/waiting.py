@@ -7,13 +7,13 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
-from hpcdist.api import elsewhere
+from hpcdist.api import remote_runs
 from hpcdist.api.values import number
 from hpcdist.base.errors import HpcdistError
 from hpcdist.runs import waiting
-from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.schedulers.job import Status
 from hpcdist.searches import progress
 
@@ -31,7 +31,7 @@ def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None)
         HpcdistError: if a generation cannot be submitted, when the others have ended.
         WaitTimeout: if they have not ended within so many seconds.
     """
-    services = elsewhere.services()
+    services = remote_runs.services()
     services = services._replace(sleep=sleep or services.sleep)
     if timeout is not None:
         services = waiting.with_time_limit(services, number(timeout, "timeout"))

@@ -10,7 +10,7 @@ import msgspec
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import comma_list
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.schedulers import common
+from hpcdist.schedulers import answers
 from hpcdist.schedulers.surveyors import SurveyAnswers
 
 Status = Literal["ok", "note", "warning", "error", "unknown"]
@@ -56,7 +56,7 @@ def failure(done: Completed) -> str:
     if done.missing:
         return f"there is no {program} here"
     lines = (line.strip() for line in done.stderr.splitlines() if line.strip())
-    return f"{program} failed: {common.why(done, next(lines, None))}"
+    return f"{program} failed: {answers.why(done, next(lines, None))}"
 
 
 def merged_hosts(found: Iterable[tuple[str, CheckFinding]]) -> Iterator[CheckFinding]:

@@ -33,7 +33,7 @@ from hpcdist.checks.host import (
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
-from hpcdist.schedulers import common as scheduler_answers
+from hpcdist.schedulers import answers as scheduler_answers
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import LibraryStatus, Scheduler
 from hpcdist.schedulers.surveyors import SurveyAnswers

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.errors import bytes_text, comma_list
 from hpcdist.runs import attempts
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Usage, times
 

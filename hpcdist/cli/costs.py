@@ -12,7 +12,7 @@ from hpcdist.base.command import Runner
 from hpcdist.loading.planning import Planned
 from hpcdist.planner import worst_case
 from hpcdist.planner.worst_case import Sum
-from hpcdist.schedulers import common, schedulers
+from hpcdist.schedulers import answers, schedulers
 from hpcdist.schedulers.base import Left
 
 # --- What the job's account has left, as `plan --balance` and `submit` show it
@@ -54,7 +54,7 @@ def ask(made: Planned, runner: Runner) -> AccountBalance:
         command = worst_case.ask(balance, account, user)
         completed = runner.run(command)
         if not completed.ok:
-            return AccountBalance(account, why=f"`{command}`: {common.why(completed)}")
+            return AccountBalance(account, why=f"`{command}`: {answers.why(completed)}")
         left = worst_case.read(balance, completed.stdout, account)
         return AccountBalance(account, left, "" if left else f"`{command}` shows none of it")
     if account and (limits := scheduler.balances):

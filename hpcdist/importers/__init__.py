@@ -1,6 +1,13 @@
 """Importers: convert a file of another system to the data of an experiment.
 
 Each form is one module of this package; further ones come from plug-ins (entry points ``hpcdist.importers``).
+
+reading    reads a file so that no key is lost
+job    a job of any form (`ForeignJob`), from which the experiment is written
+launch_lines    what a line of mpirun, horovodrun or torchrun means: ranks, slots, the program
+container    what a container of Kubernetes requests and runs
+other_files    files that are no jobs: what each is, and what to do with it
+azure gradient kubeflow mlrun polyaxon polyaxon_v1    the forms
 """
 
 from __future__ import annotations

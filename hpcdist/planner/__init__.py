@@ -2,7 +2,7 @@
 
 make_plan job_spec budget request restarts    the stages in their order
 pools gpus placement feasibility    where tasks run
-selection alternatives    the choice among these places, and what would fit
+partition_choice alternatives    the choice among these places, and what would fit
 launcher_choice container_choice steps    how tasks are started
 advice node_launches lint    warnings; what the fabric's libraries do with the variables of a plan
 worst_case    what a plan costs at most, what the account has left, and other shapes of the job

@@ -31,9 +31,9 @@ from hpcdist.planner.advice import advice
 from hpcdist.planner.budget import check_packed
 from hpcdist.planner.job_spec import job_spec
 from hpcdist.planner.launcher_choice import LaunchChoice, launch_request, launcher_of
+from hpcdist.planner.partition_choice import select
 from hpcdist.planner.pools import UNLIMITED, pools
 from hpcdist.planner.request import has_arrays, most_elements, whole_nodes
-from hpcdist.planner.selection import select
 from hpcdist.planner.steps import check_free_nodes, uses_local_disk
 from hpcdist.planner.worst_case import amounts_of, check_limit, most
 from hpcdist.schedulers import schedulers

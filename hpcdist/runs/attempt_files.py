@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from hpcdist.base.errors import ConfigError, Problem
-from hpcdist.runs import elements, events, state
+from hpcdist.runs import elements, event_states, events
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
 
@@ -154,4 +154,4 @@ def _of_log(log: TrialLog, job: Attempt | None) -> Iterator[Attempt]:
     for own in events.by_id(log.events).values():
         for start in events.starts(own):
             if start.is_known:
-                yield from state.of_packed(start, log.node, job)
+                yield from event_states.of_packed(start, log.node, job)

@@ -12,14 +12,14 @@ from itertools import chain, repeat, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from hpcdist.runs import accounting, endings
+from hpcdist.runs.event_states import ENDED, REQUEUED, Attempt, Log, submitted
 from hpcdist.runs.events import Event, by_id
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.state import ENDED, REQUEUED, Attempt, Log, submitted
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status, Usage, split_id
 
 if TYPE_CHECKING:
-    from hpcdist.runs.states import Report
+    from hpcdist.runs.job_states import Report
 
 __all__ = [
     "ENDED",

@@ -16,10 +16,10 @@ from hpcdist.base.errors import ConfigError, Problem, comma_list
 from hpcdist.experiment.batch import AwaitedJob, Dependency, WaitCondition
 from hpcdist.experiment.model import Experiment
 from hpcdist.runs import elements, endings, finding
+from hpcdist.runs.job_states import Report, of_jobs, status
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.search_progress import expecting_next
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report, of_jobs, status
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.site.model import Site
 

@@ -9,9 +9,9 @@ from typing import Final
 from hpcdist.base.command import Command
 from hpcdist.base.errors import Problem, SchedulerError
 from hpcdist.runs import endings
+from hpcdist.runs.job_states import Report, status
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import Job
 

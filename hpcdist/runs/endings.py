@@ -10,8 +10,8 @@ from typing import Final
 
 from hpcdist.base.command import Command
 from hpcdist.runs.elements import Elements
+from hpcdist.runs.event_states import CANCELLED, cancelled_at, end_of
 from hpcdist.runs.rundir import Event, RunDirectory
-from hpcdist.runs.state import CANCELLED, cancelled_at, end_of
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import NODE, Job, Status, element_id, split_id
 

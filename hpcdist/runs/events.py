@@ -1,6 +1,6 @@
 """The event log of a run: one line for each start, end and other event of its jobs. Python 3.6 or newer.
 
-What the events of a start mean is in `hpcdist.runs.state`.
+What the events of a start mean is in `hpcdist.runs.event_states`.
 """
 
 import re

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from hpcdist.base import resources
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import attempt_files, elements, endings
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import NodeGroup as Group
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Nodes

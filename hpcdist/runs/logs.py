@@ -10,9 +10,9 @@ from typing import Final
 
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, SchedulerError
+from hpcdist.runs.job_states import Report, status
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Outdated, Services
-from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import (
     ENDING_PAUSE,
     SilenceTimeout,

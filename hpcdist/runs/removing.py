@@ -16,9 +16,9 @@ from typing import Final
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, SchedulerError
 from hpcdist.runs import rundir
+from hpcdist.runs.job_states import GRACE, Report, age
 from hpcdist.runs.rundir import NotOwner, Phase, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
-from hpcdist.runs.states import GRACE, Report, age
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 

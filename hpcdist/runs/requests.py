@@ -1,4 +1,4 @@
-"""A plan becomes the request that `control.submit` takes."""
+"""A plan becomes the request that `submission.submit` takes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hpcdist.base import resources
 from hpcdist.base.command import Runner
 from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
 from hpcdist.runs import elements, job_code
-from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.submission import SubmitRequest
 from hpcdist.script import runtime, trial_table
 from hpcdist.script.renderer import files_of_job
 
@@ -36,7 +36,7 @@ def texts(jobs: Iterable[Planned], directory: RunDirectory) -> dict[str, str]:
     return files
 
 
-# --- A plan becomes the request that `control.submit` takes
+# --- A plan becomes the request that `submission.submit` takes
 
 
 def of(

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.runs import cancelling
 from hpcdist.runs.finding import elements_of
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.script import trial_table
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from hpcdist.base.command import Command
 from hpcdist.base.errors import Problem, SchedulerError
-from hpcdist.runs import control, rundir, states
-from hpcdist.runs.control import SubmitRequest
+from hpcdist.runs import job_states, rundir
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitRequest, create_run
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import ShellRequest, Submission
 
@@ -39,7 +39,7 @@ def prepare(request: SubmitRequest, runs_dir: Path, services: Services, shell: S
         return scheduler.shell(shell) or scheduler.login_shell(shell)
 
     wait(shell)  # which raises before a run is made
-    run, code = control.create_run(request, runs_dir, services)
+    run, code = create_run(request, runs_dir, services)
     submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
     shell = shell._replace(submission=submission)
     run = services.update(
@@ -55,7 +55,7 @@ def attached(prepared: Prepared, services: Services, attach: Callable[[Command],
         SchedulerError: if there was no allocation.
     """
     code = attach(prepared.command)
-    [run], answered = states.find_lost_jobs([prepared.run], services)
+    [run], answered = job_states.find_lost_jobs([prepared.run], services)
     if run.job:
         services.try_update(run, phase=Phase.SUBMITTED)
         return code

@@ -9,9 +9,9 @@ from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 
 if TYPE_CHECKING:
+    from hpcdist.runs.job_states import Report
     from hpcdist.runs.rundir import Run
     from hpcdist.runs.services import Services
-    from hpcdist.runs.states import Report
 
 
 def expected(reports: Iterable[Report], services: Services) -> Mapping[str, float]:

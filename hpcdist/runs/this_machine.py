@@ -13,9 +13,9 @@ from hpcdist.runs import rundir
 
 if TYPE_CHECKING:
     from hpcdist.base.command import Runner
-    from hpcdist.runs.control import SubmitOutput, SubmitRequest
     from hpcdist.runs.rundir import Run
     from hpcdist.runs.services import Services
+    from hpcdist.runs.submission import SubmitOutput, SubmitRequest
 
 
 def services() -> Services:
@@ -52,17 +52,17 @@ def check(runs_dir: Path) -> None:
 def submit(
     request: SubmitRequest, runs_dir: Path, services: Services, output: SubmitOutput, *, again: bool = False
 ) -> Run:
-    """Submit as `control.submit` does, into a runs directory that was checked.
+    """Submit as `submission.submit` does, into a runs directory that was checked.
 
     Raises:
         ConfigError: if the run cannot be written, or other users could replace its files.
-        SchedulerError: as `control.submit` does; and its other exceptions.
+        SchedulerError: as `submission.submit` does; and its other exceptions.
     """
-    from hpcdist.runs import control
+    from hpcdist.runs import submission
 
     check(runs_dir)
     try:
-        return control.submit(request, runs_dir, services, output, again=again)
+        return submission.submit(request, runs_dir, services, output, again=again)
     except OSError as error:
         message = f"the run cannot be written: {error.filename or runs_dir}: {error.strerror}"
         raise ConfigError(Problem(message, hint="choose another directory with --runs-dir")) from error

@@ -10,9 +10,9 @@ from typing import Final
 
 from hpcdist.base.errors import WaitTimeout
 from hpcdist.runs import endings
+from hpcdist.runs.job_states import Report, status
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Deadline, Services, renewed
-from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 

@@ -3,6 +3,13 @@
 `base` has the interface. A scheduler is a file, or a folder: what needs a plan is in its ``directives``, what
 describes a machine in its ``survey``. In a job it is a class of ``templates/runtime/supervisor/systems.py``.
 ``schedulers.get("slurm")`` imports it.
+
+base    the interface of a batch system, on one page
+slurm pbs lsf flux sge local    one scheduler each
+job    a submitted job: its id, its state, what accounting has of it
+directives flags answers    shared: directives, the table of flags by keys, how answers are read
+hostlist    ``n[001-003,7]`` to names, and back
+surveyors    the commands that describe a machine, for `sites init`
 """
 
 from __future__ import annotations

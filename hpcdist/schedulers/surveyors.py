@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.registry import Registry
 from hpcdist.base.units import Memory, Walltime
-from hpcdist.schedulers import common
+from hpcdist.schedulers import answers
 from hpcdist.site.survey import Fact, FailedCommand, Survey
 
 
@@ -54,7 +54,7 @@ class Surveyor(Protocol):
 def _why(completed: Completed) -> str:
     if completed.missing:
         return f"there is no {completed.command.argv[0]} here"
-    return " ".join(common.why(completed).split())
+    return " ".join(answers.why(completed).split())
 
 
 # --- What surveyors read and report alike

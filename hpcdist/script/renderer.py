@@ -29,8 +29,8 @@ from hpcdist.plan.placement import Placement, of_role
 from hpcdist.plan.values import PROGRAM, Word
 from hpcdist.script import runtime
 from hpcdist.script.exports import NAME, WIDTH, Exports, header, one_line
+from hpcdist.script.launch import RESOURCES, Starting, text_of
 from hpcdist.script.places import Places
-from hpcdist.script.starting import RESOURCES, Starting, text_of
 
 # --- What a job script has: what an expert would have written for this job, with what its plan needs alone
 #

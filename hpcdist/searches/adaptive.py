@@ -30,11 +30,11 @@ from hpcdist.experiment.trials import Trial as Params
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import accounting, cancelling, search_progress
-from hpcdist.runs.control import SubmitOutput
+from hpcdist.runs.event_states import PRUNED
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
-from hpcdist.runs.state import PRUNED
-from hpcdist.runs.states import Report
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import budget, replan, resume, trials
 from hpcdist.searches.trials import TrialState
@@ -68,7 +68,7 @@ def advance(
 
     Raises:
         ConfigError: if the search is not adaptive, a job of it lives, or no trial recorded its metric.
-        SchedulerError: as `control.submit`.
+        SchedulerError: as `submission.submit`.
     """
     why = ""
 

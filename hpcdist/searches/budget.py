@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import accounting, attempts
 from hpcdist.runs.events import Event, by_id, starts
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 
 if TYPE_CHECKING:

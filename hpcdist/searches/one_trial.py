@@ -21,9 +21,9 @@ from hpcdist.runs import attempts, cancelling, elements
 from hpcdist.runs.attempts import REQUEUED, Attempt, UsageOf
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.finding import elements_of
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, element_id, split_id
 from hpcdist.searches import trials
 from hpcdist.searches.trials import CANCELLED, TrialState

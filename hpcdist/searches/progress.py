@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.base.errors import ConfigError, HpcdistError, PlanError, SchedulerError, comma_list
 from hpcdist.runs import accounting, logs, search_progress, this_machine, waiting
+from hpcdist.runs.event_states import PRUNED
+from hpcdist.runs.job_states import Report, status
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services, renewed
-from hpcdist.runs.state import PRUNED
-from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import budget, trials
@@ -23,7 +23,7 @@ from hpcdist.searches.one_trial import LIVE
 from hpcdist.searches.trials import STOPPED, Params, Progress, TrialState
 
 if TYPE_CHECKING:
-    from hpcdist.runs.control import SubmitOutput
+    from hpcdist.runs.submission import SubmitOutput
 
 # --- What the user of a search should know before it is over, or do after it
 

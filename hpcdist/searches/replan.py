@@ -20,10 +20,10 @@ from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import awaited, copying, job_code, requests, rundir
 from hpcdist.runs.code_copy import CodeResult
-from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.remotes import machines
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitRequest
 from hpcdist.script import trial_table
 from hpcdist.tracking import trial_params
 

@@ -16,18 +16,18 @@ from hpcdist.runs import (
     accounting,
     cancelling,
     code_record,
-    control,
     elements,
     endings,
     requests,
     rundir,
     search_progress,
+    submission,
     this_machine,
 )
-from hpcdist.runs.control import SubmitOutput
+from hpcdist.runs.job_states import Report, status
 from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
-from hpcdist.runs.states import Report, status
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import budget, one_trial, replan, trials
@@ -57,7 +57,7 @@ def resume(run: Run, services: Services, output: SubmitOutput, changes: Changes 
 
     Raises:
         ConfigError: if a job of the run lives, all has completed, or a search is on a remote.
-        SchedulerError: if the state of a trial is unknown, or as `control.submit`.
+        SchedulerError: if the state of a trial is unknown, or as `submission.submit`.
     """
     plan = run.directory.plan()
     if plan.trials is None:
@@ -195,7 +195,7 @@ def extend(run: Run, more: int, services: Services, output: SubmitOutput) -> Run
 
     Raises:
         ConfigError: if the search has no further trials.
-        SchedulerError: as `control.submit`.
+        SchedulerError: as `submission.submit`.
     """
 
     def choose(report: Report) -> Sequence[Planned]:
@@ -234,7 +234,7 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
 
     Raises:
         ConfigError: as ``choose``.
-        SchedulerError: as `control.submit`; what was submitted before stays so.
+        SchedulerError: as `submission.submit`; what was submitted before stays so.
     """
     runs_dir = run.directory.path.parent  # with the lock of `submit`, which may complete an interrupted one
     with locks.exclusive(runs_dir, run.record.digest, services.sleep, lambda: output.note(_BUSY)):
@@ -258,8 +258,8 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
         code = code_record.read(run.directory)
         sweep = jobs[0].plan.sweep if jobs else None
         one_by_one = sweep is None or sweep.at_once is not None
-        submitted = control.submit_jobs(new, code.job_folder, there, output, one_by_one=one_by_one)
-        return control.print_jobs(submitted, services, output)
+        submitted = submission.submit_jobs(new, code.job_folder, there, output, one_by_one=one_by_one)
+        return submission.print_jobs(submitted, services, output)
 
 
 def _begin(made: Planned, report: Report, services: Services, output: SubmitOutput) -> None:

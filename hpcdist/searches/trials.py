@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from hpcdist.base.errors import ConfigError, ExitCode, Problem
 from hpcdist.runs import accounting, attempts, cancelling, elements
 from hpcdist.runs.attempts import Attempt, UsageOf
+from hpcdist.runs.event_states import PRUNED
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Event, Run, RunDirectory
-from hpcdist.runs.state import PRUNED
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import trial_params
 

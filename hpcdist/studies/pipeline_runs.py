@@ -13,10 +13,10 @@ from msgspec import MsgspecError, Struct
 from msgspec.structs import astuple
 
 from hpcdist.base.errors import ConfigError, Problem
-from hpcdist.runs import endings, finding, removing, rundir, search_progress, states
+from hpcdist.runs import endings, finding, job_states, removing, rundir, search_progress
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 
 FILE: Final = finding.PIPELINE
@@ -185,7 +185,7 @@ class OperationState(NamedTuple):
 def operation_states(stored: StoredPipeline, services: Services) -> list[OperationState]:
     """Return the operations in their order, with their states by one query for all runs."""
     runs = stored.runs()
-    reports = dict(zip(runs, states.status([*runs.values()], services), strict=True))
+    reports = dict(zip(runs, job_states.status([*runs.values()], services), strict=True))
     return operation_graph(stored.needs, reports)
 
 
@@ -264,7 +264,7 @@ def runs_in_use(
     """
     names = {(run.directory.path.parent, run.record.operation.partition("/")[0]) for run in found}
     others = [run for runs_dir, name in names if name for run in finding.of_pipeline(runs_dir, name)]
-    reports = states.status(others, services) if others else []
+    reports = job_states.status(others, services) if others else []
     left = [one for one in reports if not one.is_over and not (force and _is_unknown(one))]
     live = {_pipeline(one.run): one for one in reversed(left)}
     errors: dict[RunDirectory, ConfigError] = {}

@@ -24,10 +24,10 @@ from hpcdist.base.errors import (
     comma_list,
 )
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.runs import awaited, control, requests, rundir, states, this_machine
-from hpcdist.runs.control import SubmitOutput, SubmitRequest
+from hpcdist.runs import awaited, job_states, requests, rundir, submission, this_machine
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitOutput, SubmitRequest
 from hpcdist.schedulers.job import JobState
 from hpcdist.studies.pipeline_plan import (
     Operation,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _BUSY: Final = "another `hpcdist submit` of the same pipeline is running; waiting for it to finish"
 
 Submit = Callable[[SubmitRequest, Planned, SubmitOutput], Run]
-"""Submits the run of a plan as `control.submit`."""
+"""Submits the run of a plan as `submission.submit`."""
 
 
 class PipelineRequest(NamedTuple):
@@ -145,7 +145,7 @@ class _Submission(NamedTuple):
             return []
         names = ", ".join(run.name for run in found)
         try:
-            control.cancel(found, self.services)
+            submission.cancel(found, self.services)
         except SchedulerError as error:
             return [f"{names} may still run: {problem}" for problem in error.problems]
         return [f"{names}: taken back, requested to cancel what was submitted of {self.stored.name}"]
@@ -212,7 +212,7 @@ def _created(request: PipelineRequest, site: str, services: Services) -> StoredP
 def _resumed(old: StoredPipeline, services: Services, output: SubmitOutput) -> StoredPipeline | None:
     """Return a pipeline whose submission was interrupted, if none of its runs was cancelled since."""
     runs = old.runs()
-    reports = states.status([*runs.values()], services)
+    reports = job_states.status([*runs.values()], services)
     if any(report.status.state is JobState.CANCELLED for report in reports):
         output.note(f"{old.name} of the same file, whose submission was interrupted, was cancelled")
         old._replace(phase=PipelinePhase.WITHDRAWN).save()
@@ -243,15 +243,15 @@ def resume(stored: StoredPipeline, services: Services, output: SubmitOutput, rer
 
     Raises:
         ConfigError: if all ended well or live, or one of them cannot run again.
-        SchedulerError: if the state of one is unknown, or as `control.submit`.
+        SchedulerError: if the state of one is unknown, or as `submission.submit`.
     """
     nodes = operation_states(stored, services)
     again = _again(nodes)
     _check(stored, nodes, again)
     stuck = [node.run for node in again if node.run and node.state is JobState.PENDING]
     if stuck:
-        control.cancel(stuck, services)
-        control.wait(stuck, services)
+        submission.cancel(stuck, services)
+        submission.wait(stuck, services)
     names = {node.name for node in again}
     whole = {node.name for node in again if names & {other for other, _ in node.needs}}
     found = []

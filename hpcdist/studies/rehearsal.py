@@ -18,9 +18,9 @@ from hpcdist.layers.frameworks import horovod, section_of
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.plan.model import End, Rehearsal, Restarts
 from hpcdist.runs import requests, this_machine
-from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.studies.rehearsal_record import (
     RehearsedAttempt,
     Resumption,

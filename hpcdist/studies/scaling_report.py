@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from hpcdist.base.errors import ConfigError, Problem
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.studies import scaling_runs
 from hpcdist.studies.scaling_results import (
     EFFICIENT,

@@ -10,8 +10,8 @@ from itertools import combinations, pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.base.errors import ConfigError, Problem, comma_list
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.studies.scaling_runs import Member, Ranks, Study, was_submitted
 from hpcdist.tracking import series

@@ -14,10 +14,10 @@ import msgspec
 from hpcdist.base import locks, ownership
 from hpcdist.base.errors import ConfigError, HpcdistError, PlanError, Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import finding, requests, rundir, states, this_machine
-from hpcdist.runs.control import SubmitOutput, SubmitRequest
+from hpcdist.runs import finding, job_states, requests, rundir, this_machine
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitOutput, SubmitRequest
 from hpcdist.schedulers import schedulers
 from hpcdist.studies.scaling_plan import size_suffix
 
@@ -234,7 +234,7 @@ def _last(there: Sequence[StudyRun]) -> Run | None:
 
 def _last_job(last: Run | None, services: Services) -> str:
     """Return the id of the last job of a run; empty if it has ended: batch systems forget such."""
-    if last is None or states.status([last], services)[0].is_over:
+    if last is None or job_states.status([last], services)[0].is_over:
         return ""
     return last.jobs[-1].record.job_id or ""
 

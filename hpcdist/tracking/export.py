@@ -27,9 +27,9 @@ from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, warning
 from hpcdist.runs import attempt_files, attempts, copying, rundir
 from hpcdist.runs.copying import Masked
+from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import LATEST, JobState, Status, split_id
 from hpcdist.tracking import comparison, outputs, series, trial_params

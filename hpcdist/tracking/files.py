@@ -23,9 +23,9 @@ from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError
 from hpcdist.runs import attempt_files, rundir
 from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.events import JOB_ID
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.runs.state import Attempt
 from hpcdist.schedulers.job import JobState, split_id
 
 # --- The lines of a file: one of JSON for each call of `hpcdist_tracking`

@@ -16,7 +16,7 @@ from hpcdist import __version__
 from hpcdist.base.errors import ConfigError, Problem, RenderError, bytes_text
 from hpcdist.base.resources import template_folders
 from hpcdist.runs import copying
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison, report_data, report_plots, series, trial_params
 from hpcdist.tracking.comparison import Tracked

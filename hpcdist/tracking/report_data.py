@@ -21,11 +21,11 @@ from hpcdist.plan import folding
 from hpcdist.plan.folding import Gap, counted
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
-from hpcdist.runs import attempts, code_record, logs, rundir, state
+from hpcdist.runs import attempts, code_record, event_states, logs, rundir
 from hpcdist.runs.code_record import CodeRecord
+from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.script import explained
 from hpcdist.tracking import outputs
@@ -411,7 +411,7 @@ _LOG_LINES: Final = 200
 _LOGS: Final = 4
 _RANK: Final = re.compile(r"rank ([0-9]{1,9}) ")
 _FAILED: Final = frozenset(state for state in JobState if state.is_final) - {JobState.COMPLETED}
-_OVER: Final = frozenset({state.ENDED, *(each.value for each in JobState if each.is_final)})
+_OVER: Final = frozenset({event_states.ENDED, *(each.value for each in JobState if each.is_final)})
 
 
 class OutputEnd(NamedTuple):
@@ -473,7 +473,7 @@ class RunFiles:
         """Return the state and why; where the batch system does not answer, what the event log shows."""
         status = self.report.status
         if self.report.no_reply:
-            return state.of_run(self.run, self.events), f"by its event log; {status.reason}"
+            return event_states.of_run(self.run, self.events), f"by its event log; {status.reason}"
         return status.state.value, status.reason
 
 

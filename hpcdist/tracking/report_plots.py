@@ -11,8 +11,8 @@ from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.runs import attempt_files
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.state import Attempt
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import series, trial_params
 from hpcdist.tracking.comparison import Tracked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hpcdist.checks.usage import Consumption, starts, total
-from hpcdist.runs.state import Attempt
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Usage
 

@@ -10,10 +10,10 @@ import pytest
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.runs import exit_code, sentence
 from hpcdist.runs import rundir
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.logs import Watch
 from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import FakeShell, failed
 from tests.plans import stored

@@ -146,7 +146,7 @@ def imported_by(*words: str) -> set[str]:
 def test_an_offline_status_imports_neither_models_nor_tracking(folder: Path) -> None:
     record = Record("ranks", "t", "local", "local", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "1")
     rundir.save(rundir.create(folder / "runs", "ranks"), record)
-    assert not {"yaml", "hpcdist.tracking", "hpcdist.runs.states", "subprocess"} & imported_by(
+    assert not {"yaml", "hpcdist.tracking", "hpcdist.runs.job_states", "subprocess"} & imported_by(
         "status", "--offline"
     )
 
@@ -192,7 +192,7 @@ def test_status_imports_no_planner() -> None:
     modules = imported_by("status")
     assert "hpcdist.runs.rundir" in modules
     assert not {"json", "hpcdist.schedulers.local", *STATUS_NEEDS_NONE_OF} & modules
-    assert not {"subprocess", "hpcdist.runs.states", "hpcdist.base.shell"} & modules  # there is no job
+    assert not {"subprocess", "hpcdist.runs.job_states", "hpcdist.base.shell"} & modules  # there is no job
 
 
 @pytest.mark.parametrize("site", ["local", "slurm"])
@@ -202,7 +202,9 @@ def test_status_of_runs_imports_their_scheduler_and_nothing_of_plans(site: str, 
     modules = imported_by("status")
     assert f"hpcdist.schedulers.{site}" in modules
     assert not STATUS_NEEDS_NONE_OF & modules
-    assert not {"hpcdist.runs.control", "hpcdist.runs.waiting", "hpcdist.schedulers.slurm.reader"} & modules
+    assert (
+        not {"hpcdist.runs.submission", "hpcdist.runs.waiting", "hpcdist.schedulers.slurm.reader"} & modules
+    )
     assert site == "slurm" or "hpcdist.schedulers.slurm" not in modules
 
 
@@ -210,7 +212,7 @@ def test_render_starts_no_process() -> None:
     modules = imported_by("render", "ranks.yml")
     assert "hpcdist.planner.make_plan" in modules
     assert (
-        not {"hpcdist.runs.control", "hpcdist.runs.rundir", "hpcdist.base.shell", "rich", "subprocess"}
+        not {"hpcdist.runs.submission", "hpcdist.runs.rundir", "hpcdist.base.shell", "rich", "subprocess"}
         & modules
     )
     assert not {"dataclasses", "difflib", "email", "importlib.metadata", "socket", "traceback"} & modules

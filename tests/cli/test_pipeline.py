@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hpcdist.cli.jobs.wait import exit_code
-from hpcdist.runs import removing, rundir, states
+from hpcdist.runs import job_states, removing, rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.studies.pipeline_runs import remove_empty, runs_in_use
@@ -32,7 +32,7 @@ def test_an_operation_that_was_not_needed_is_no_failure(tmp_path: Path) -> None:
     stored, found = person.submit()
     person.queue.jobs |= dict.fromkeys(("100", "102", "104"), "COMPLETED")
     person.queue.jobs |= dict.fromkeys(("101", "103"), "CANCELLED")
-    reports = states.status([*found.values()], person.queue.services)
+    reports = job_states.status([*found.values()], person.queue.services)
     assert exit_code(reports) == 0
     assert exit_code([report for report in reports if report.run.record.operation == "diamond-1/check"]) == 1
     (stored.directory.path / "pipeline.json").unlink()

@@ -60,7 +60,7 @@ def test_every_block_has_a_name_that_a_test_uses() -> None:
         "test_readme.py",
         "hydra_plugins/test_hpcdist_launcher.py",
         "services/test_browser.py",
-        "remotes/test_tutorial.py",
+        "runs/remotes/test_tutorial.py",
         "api/test_pipelines.py",
     )
     tests = [*Path(__file__).parent.glob("*.py"), *(CHECKOUT / "tests" / other for other in others)]

@@ -10,7 +10,7 @@ from hpcdist.base.errors import PlanError
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
 from hpcdist.planner.launcher_choice import launch_request
-from hpcdist.planner.selection import select
+from hpcdist.planner.partition_choice import select
 from hpcdist.site.model import Site
 from tests.experiments import environment, experiment, resources, where
 from tests.sites import site

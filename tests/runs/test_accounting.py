@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.runs import accounting, attempts
+from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status, Usage
 
+from .test_event_states import log
 from .test_rundir import made
-from .test_state import log
 
 ROWS = (
     "12|NODE_FAIL|1:0|90|98|150||n[1-2]|00:30.500|cpu=8,gres/gpu=8,node=2||52\n"

@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.runs import attempts
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.events import read
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase, Run
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status
 
+from .test_event_states import log
 from .test_rundir import made
-from .test_state import log
 
 AT = "1970-01-01T00:01:40+00:00"
 NOW = 1000.0

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Experiment
-from hpcdist.runs import awaited, cancelling, control
+from hpcdist.runs import awaited, cancelling, submission
 from hpcdist.runs.rundir import Run
 from tests.experiments import experiment
-from tests.runs.test_control import REQUEST, Queue
+from tests.runs.test_submission import REQUEST, Queue
 from tests.sites import site
 from tests.wording import Wording
 
@@ -40,7 +40,7 @@ def refused(queue: Queue, runs: Path, *texts: str) -> tuple[Problem, ...]:
 def submitted(queue: Queue, runs: Path, name: str = "train", plan: str = "{}", **changes: object) -> Run:
     files = {"job.sh": "#!/bin/bash\n", "plan.json": plan}
     request = REQUEST._replace(name=name, experiment=name, files=lambda _: files)
-    return control.submit(request._replace(**changes), runs, queue.services)  # type: ignore[arg-type]
+    return submission.submit(request._replace(**changes), runs, queue.services)  # type: ignore[arg-type]
 
 
 def test_without_names_nothing_is_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.runs.elements import Elements
-from hpcdist.runs.states import JobStatuses
+from hpcdist.runs.job_states import JobStatuses
 from hpcdist.schedulers.job import Job, JobState, Rest, Status, fold_array
 from tests.plans import stored
 

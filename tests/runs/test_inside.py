@@ -9,8 +9,8 @@ import pytest
 
 from hpcdist.base.errors import ConfigError
 from hpcdist.runs import inside, rundir
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.base import Nodes
 from hpcdist.schedulers.job import JobState, Status
 from tests.wording import Wording

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import SchedulerError, SubmissionUnknown
-from hpcdist.runs import attempts, cancelling, control, elements, finding, rundir, states
-from hpcdist.runs.control import SubmitRequest
+from hpcdist.runs import attempts, cancelling, elements, finding, job_states, rundir, submission
+from hpcdist.runs.event_states import of_run
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
-from hpcdist.runs.state import of_run
+from hpcdist.runs.submission import SubmitRequest
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import TIMED_OUT, failed
 from tests.wording import Wording
 
-from .test_control import Killed, Queue, Seen, only_run
+from .test_submission import Killed, Queue, Seen, only_run
 
 
 def files(directory: RunDirectory) -> Mapping[str, str]:
@@ -40,7 +40,7 @@ def ids(run: Run) -> list[str | None]:
 
 def test_each_job_is_submitted_with_its_own_script_behind_the_one_before(tmp_path: Path) -> None:
     queue, seen = Queue(), Seen()
-    run = control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    run = submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     folder = tmp_path / "mnist-1"
     assert [command.argv[3:] for command in queue.shell.commands if command.argv[0] == "sbatch"] == [
         (str(folder / "job.sh"),),
@@ -63,10 +63,10 @@ def test_a_submission_that_is_killed_at_any_save_is_completed_and_no_job_is_subm
 ) -> None:
     queue, seen = Queue(last_save=last), Seen()
     try:
-        control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+        submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     except Killed:
         queue.last_save = 1000
-        control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+        submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     runs, _ = finding.list_runs(tmp_path)  # one of which no job was submitted stays as it is
     assert (len(queue.jobs), ids(runs[-1])) == (3, ["100", "101", "102"])
     assert seen.results[-1][1] == "100"
@@ -77,13 +77,13 @@ def test_a_job_that_is_refused_can_be_submitted_later(tmp_path: Path, wording: W
     sbatch = queue.programs["sbatch"]
     queue.programs["sbatch"] = lambda command: failed(1, REFUSED) if queue.jobs else sbatch(command)
     with pytest.raises(SchedulerError) as error:
-        control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+        submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     wording(str(error.value))
-    [report] = states.status([only_run(tmp_path)], queue.services)
+    [report] = job_states.status([only_run(tmp_path)], queue.services)
     assert (report.status.state, report.is_over) == (JobState.PENDING, False)
     queue.jobs["100"] = "COMPLETED"
     queue.programs["sbatch"] = sbatch
-    control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     assert ids(only_run(tmp_path)) == ["100", "101", "102"]
     wording(seen.notes)
 
@@ -94,45 +94,45 @@ def test_a_job_whose_submission_got_no_answer_keeps_the_others_from_being_submit
     queue.programs["sbatch"] = lambda command: TIMED_OUT if queue.jobs else sbatch(command)
     for _ in range(2):
         with pytest.raises(SubmissionUnknown):
-            control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+            submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     assert (ids(only_run(tmp_path)), len(queue.jobs)) == (["100", None, None], 1)
-    queue.time += states.GRACE
+    queue.time += job_states.GRACE
     queue.programs["sbatch"] = sbatch
-    control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     assert ids(only_run(tmp_path)) == ["100", "101", "102"]
 
 
 def test_a_run_lives_while_a_job_lives_and_an_end_counts_unless_a_later_job_went_on(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST, tmp_path, queue.services)
+    run = submission.submit(REQUEST, tmp_path, queue.services)
     queue.jobs = {"100": "PENDING", "101": "RUNNING", "102": "PENDING"}
-    [report] = states.status([run], queue.services)
+    [report] = job_states.status([run], queue.services)
     assert (report.status.state, report.status.reason) == (JobState.RUNNING, "job 101")
     ends = [JobState.FAILED, JobState.COMPLETED, JobState.CANCELLED]
     ended = [
         queue.services.update(job, ended=Status(state, state.value, 0 if state is ends[1] else None))
         for job, state in zip(run.jobs, ends, strict=True)
     ]
-    [report] = states.status([only_run(tmp_path)], queue.services)
+    [report] = job_states.status([only_run(tmp_path)], queue.services)
     assert (report.status.state, report.status.reason) == (JobState.FAILED, "job 100")
     queue.services.update(ended[1], goes_on=True)
-    [report] = states.status([only_run(tmp_path)], queue.services)
+    [report] = job_states.status([only_run(tmp_path)], queue.services)
     assert (report.status.state, report.status.reason) == (JobState.CANCELLED, "job 102")
 
 
 def test_jobs_that_follow_each_other_are_as_the_one_with_the_last_attempt(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST._replace(jobs=("", "", ""), followed=True), tmp_path, queue.services)
+    run = submission.submit(REQUEST._replace(jobs=("", "", ""), followed=True), tmp_path, queue.services)
     events = run.directory.path / "events"
     assert only_run(tmp_path).is_followed
     queue.jobs = {"100": "TIMEOUT", "101": "RUNNING", "102": "PENDING"}
     events.write_text("started 100 100 0\nagain 100 200 timeout\nended 100 200 138\nstarted 101 210 0\n")
-    [report] = states.status([run], queue.services)
+    [report] = job_states.status([run], queue.services)
     assert report.status.state is JobState.RUNNING
     with events.open("a") as log:
         log.write("over 101 300 completed\nended 101 300 0\n")
     queue.jobs = {"100": "TIMEOUT", "101": "COMPLETED", "102": "CANCELLED"}
-    [report] = states.status([only_run(tmp_path)], queue.services)
+    [report] = job_states.status([only_run(tmp_path)], queue.services)
     assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
     assert of_run(report.run, report.run.directory.events()) == "completed"
     found = attempts.read(report, 400)
@@ -153,33 +153,33 @@ def test_a_run_that_is_cancelled_while_its_jobs_are_submitted_gets_no_others(
     def slow(command: Command) -> Completed:
         if queue.jobs:
             with contextlib.suppress(SchedulerError):  # whether there is a second job is unknown
-                control.cancel([only_run(tmp_path)], queue.services)
+                submission.cancel([only_run(tmp_path)], queue.services)
         return sbatch(command)
 
     queue.programs["sbatch"] = slow
     request = REQUEST._replace(jobs=tuple(jobs), followed=not jobs[0])
-    run = control.submit(request, tmp_path, queue.services, seen.screen)
+    run = submission.submit(request, tmp_path, queue.services, seen.screen)
     assert queue.jobs == {"100": "CANCELLED", "101": "CANCELLED"}
     assert seen.notes == ["mnist-1 was cancelled when it had 2 of 3 jobs"]
     assert ids(only_run(tmp_path)) == ["100", "101", *[None] * (jobs[0] != "")]
-    [report] = states.status([only_run(tmp_path)], queue.services)
+    [report] = job_states.status([only_run(tmp_path)], queue.services)
     assert report.jobs[1].status.state is JobState.CANCELLED
     queue.programs["sbatch"] = sbatch
-    assert control.submit(request, tmp_path, queue.services).name == "mnist-2"
+    assert submission.submit(request, tmp_path, queue.services).name == "mnist-2"
     assert run.name == "mnist-1"
 
 
 def test_a_run_that_the_batch_system_does_not_cancel_goes_on(tmp_path: Path, wording: Wording) -> None:
     queue = Queue()
-    run = control.submit(REQUEST, tmp_path, queue.services)
+    run = submission.submit(REQUEST, tmp_path, queue.services)
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as error:
-        control.cancel([run], queue.services)
+        submission.cancel([run], queue.services)
     wording(str(error.value))
     assert not cancelling.is_cancelled(run.directory)
     del queue.answers["scancel"]
     queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
-    assert control.cancel([run], queue.services) == [run]
+    assert submission.cancel([run], queue.services) == [run]
     assert cancelling.is_cancelled(run.directory)
     cancelling.withdraw(run.directory, attempts=True)
     assert not cancelling.is_cancelled(run.directory)
@@ -187,16 +187,16 @@ def test_a_run_that_the_batch_system_does_not_cancel_goes_on(tmp_path: Path, wor
 
 def test_a_follower_repeats_the_steps_in_which_the_job_of_the_last_attempt_was_lost(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST._replace(jobs=("", ""), followed=True), tmp_path, queue.services)
+    run = submission.submit(REQUEST._replace(jobs=("", ""), followed=True), tmp_path, queue.services)
     events = run.directory.path / "events"
     events.write_text("started 100 100 0\nover 100 200 completed\nfinishing 100 200 0\n")
     queue.jobs = {"100": "NODE_FAIL", "101": "PENDING"}
-    [report] = states.status([run], queue.services)
+    [report] = job_states.status([run], queue.services)
     assert report.status.state is JobState.PENDING
     with events.open("a") as log:
         log.write("started 101 310 0\nskipped 101 310 0\nfinishing 101 310 0\nended 101 320 0\n")
     queue.jobs = {"100": "NODE_FAIL", "101": "COMPLETED"}
-    [report] = states.status([only_run(tmp_path)], queue.services)
+    [report] = job_states.status([only_run(tmp_path)], queue.services)
     assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
     assert [(one.job, one.state, one.exit_code) for one in attempts.read(report, 400)] == [
         ("100", "completed", 0)
@@ -206,7 +206,7 @@ def test_a_follower_repeats_the_steps_in_which_the_job_of_the_last_attempt_was_l
 def test_a_follower_waits_for_all_jobs_before_it(tmp_path: Path) -> None:
     """Or the one behind a follower that was cancelled would begin beside the attempt that runs."""
     queue = Queue()
-    control.submit(REQUEST._replace(jobs=("", "", ""), followed=True), tmp_path, queue.services)
+    submission.submit(REQUEST._replace(jobs=("", "", ""), followed=True), tmp_path, queue.services)
     words = [word for command in queue.shell.commands for word in command.argv if "--dependency" in word]
     assert words == ["--dependency=afterany:100", "--dependency=afterany:100:101"]
 
@@ -216,34 +216,34 @@ def test_a_training_that_completed_while_its_followers_were_submitted_is_not_beg
 ) -> None:
     queue, seen = Queue(), Seen()
     request = REQUEST._replace(jobs=("", "", ""), followed=True)
-    run = control.submit(request, tmp_path, queue.services, seen.screen)
+    run = submission.submit(request, tmp_path, queue.services, seen.screen)
     third = run.jobs[2]
     rundir.save(third.directory, replace(third.record, phase=Phase.CREATED, job_id=None, submitted_at=None))
     queue.services.update(run.jobs[1], ended=Status(JobState.CANCELLED, "CANCELLED"))
     queue.services.update(run.jobs[0], ended=Status(JobState.COMPLETED, "COMPLETED", 0))
     (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 200 0\n")
-    assert control.submit(request, tmp_path, queue.services, seen.screen).name == "mnist-1"
+    assert submission.submit(request, tmp_path, queue.services, seen.screen).name == "mnist-1"
 
 
 def test_a_training_that_has_completed_has_whatever_its_job_met_afterwards(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST._replace(jobs=("", ""), followed=True), tmp_path, queue.services)
+    run = submission.submit(REQUEST._replace(jobs=("", ""), followed=True), tmp_path, queue.services)
     queue.jobs = {"100": "NODE_FAIL", "101": "COMPLETED"}
     events = run.directory.path / "events"
     events.write_text("started 100 100 0\nover 100 200 completed\nstarted 101 210 0\nskipped 101 210 0\n")
-    [report] = states.status([run], queue.services)
+    [report] = job_states.status([run], queue.services)
     assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
 
 
 def test_a_component_that_ended_apart_is_named_after_a_training_that_completed(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
+    run = submission.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
     queue.programs["squeue"] = lambda command: Completed(command, 0)
     queue.programs["sacct"] = lambda command: Completed(
         command, 0, "100+0|COMPLETED|0:0|None\n100+1|CANCELLED by 0|0:0|None\n"
     )
     (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 200 0\n")
-    [report] = states.status([run], queue.services)
+    [report] = job_states.status([run], queue.services)
     assert replace(report.status, source="") == Status(
         JobState.COMPLETED,
         "CANCELLED by 0",
@@ -254,12 +254,12 @@ def test_a_component_that_ended_apart_is_named_after_a_training_that_completed(t
 
 def test_an_accounting_that_has_one_component_alone_hides_no_other(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
+    run = submission.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
     queue.programs["squeue"] = lambda command: Completed(
         command, 0, "100+0|FAILED|None|(null)\n100+1|CANCELLED|None|(null)\n"
     )
     queue.programs["sacct"] = lambda command: Completed(command, 0, "100|FAILED|15:0|None\n")
-    [report] = states.status([run], queue.services)
+    [report] = job_states.status([run], queue.services)
     reason = "component 0 FAILED, component 1 CANCELLED"
     assert report.status == Status(JobState.FAILED, "FAILED", 15, reason, "sacct")
 
@@ -278,11 +278,11 @@ def test_a_step_after_the_training_that_did_not_end_well_is_the_end_of_its_job(
     tmp_path: Path, end: Sequence[str], state: JobState
 ) -> None:
     queue = Queue()
-    run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
+    run = submission.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
     queue.jobs = {"100": "FAILED"}
     events = ["started 100 100 0", "over 100 200 completed", *end, ""]
     (run.directory.path / "events").write_text("\n".join(events))
-    [report] = states.status([run], queue.services)
+    [report] = job_states.status([run], queue.services)
     assert report.status.state is state
 
 
@@ -291,7 +291,7 @@ def test_a_follower_that_is_refused_is_left_out(tmp_path: Path) -> None:
     sbatch = queue.programs["sbatch"]
     queue.programs["sbatch"] = lambda command: failed(1, REFUSED) if len(queue.jobs) == 2 else sbatch(command)
     request = REQUEST._replace(jobs=("", "", ""), followed=True)
-    run = control.submit(request, tmp_path, queue.services, seen.screen)
+    run = submission.submit(request, tmp_path, queue.services, seen.screen)
     assert (ids(run), ids(only_run(tmp_path))) == (["100", "101"], ["100", "101"])
     assert [note.partition(":")[0] for note in seen.notes] == [
         "mnist-1 has 2 of 3 jobs; the next was refused"
@@ -300,19 +300,19 @@ def test_a_follower_that_is_refused_is_left_out(tmp_path: Path) -> None:
 
 def test_cancel_ends_all_jobs_of_a_run(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST, tmp_path, queue.services)
-    assert [each.name for each in control.cancel([run], queue.services)] == ["mnist-1"]
+    run = submission.submit(REQUEST, tmp_path, queue.services)
+    assert [each.name for each in submission.cancel([run], queue.services)] == ["mnist-1"]
     assert set(queue.jobs.values()) == {"CANCELLED"}
 
 
 def test_an_element_is_known_by_its_trial(tmp_path: Path) -> None:
     queue = Queue()
-    run = control.submit(REQUEST, tmp_path, queue.services)
+    run = submission.submit(REQUEST, tmp_path, queue.services)
     (run.directory.path / "events").write_text(
         "started 101_3 100 0\nended 101_3 110 0\nstarted 101_4 100 0\nended 101_4 120 7\n"
     )
     queue.jobs = {"100": "PENDING", "102": "PENDING"}
-    report = states.status([run], queue.services)[0].jobs[1]
+    report = job_states.status([run], queue.services)[0].jobs[1]
     assert (report.status.state, report.status.exit_code, report.status.reason) == (
         JobState.FAILED,
         7,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from hpcdist.runs import attempt_files, endings, events
 from hpcdist.runs.attempt_files import TrialLog
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
+from tests.runs.test_event_states import log
 from tests.runs.test_rundir import made
-from tests.runs.test_state import log
 
 PLAN = StoredPlan(gpus=4, tasks=8, workers=8)
 

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.base.errors import ConfigError, HpcdistError
-from hpcdist.runs import control, finding, removing, rundir
+from hpcdist.runs import finding, removing, rundir, submission
+from hpcdist.runs.job_states import GRACE
 from hpcdist.runs.rundir import Event, Phase, Run
-from hpcdist.runs.states import GRACE
 from hpcdist.testing import failed
-from tests.runs.test_control import REQUEST, Queue
+from tests.runs.test_submission import REQUEST, Queue
 from tests.wording import Wording
 
 
@@ -24,12 +24,12 @@ def queue() -> Queue:
 
 @pytest.fixture
 def run(tmp_path: Path, queue: Queue) -> Run:
-    return control.submit(REQUEST, tmp_path, queue.services)
+    return submission.submit(REQUEST, tmp_path, queue.services)
 
 
 def refusal(run: Run, queue: Queue, *, force: bool = False) -> tuple[int, str]:
     """Return why it may not be removed, with the exit code; 0 if it may."""
-    (report,) = control.status([run], queue.services)
+    (report,) = submission.status([run], queue.services)
     try:
         removing.check(report, queue.services, force=force)
     except HpcdistError as error:
@@ -72,7 +72,7 @@ def test_an_unknown_end_needs_force(run: Run, queue: Queue) -> None:
 def test_a_run_that_another_process_may_be_submitting_is_kept(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(BaseException):  # noqa: B017, PT011 - a kill before the batch system is called
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     (run,), _ = finding.list_runs(tmp_path)
     assert run.record.phase is Phase.CREATED
     assert refusal(run, queue) == (5, "the end of mnist-1 is unknown: its submission may be going on")

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.runs import cancelling
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.search_progress import (
     SearchProgress,
@@ -17,7 +18,6 @@ from hpcdist.runs.search_progress import (
     progress_of,
     stop_reason,
 )
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from tests.searches.test_trials import run
 

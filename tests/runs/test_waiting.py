@@ -12,9 +12,9 @@ import pytest
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.runs import rundir
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import pause_after, wait
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.job import Job, JobState

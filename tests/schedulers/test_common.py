@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.answers import by_ssh
 from hpcdist.schedulers.base import Nodes
-from hpcdist.schedulers.common import by_ssh
 
 TWO = Nodes("12", ("n1", "n4"), (0, 3))
 OPTIONS = (

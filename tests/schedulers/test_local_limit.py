@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs import control
-from hpcdist.runs.control import SubmitRequest
+from hpcdist.runs import submission
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.submission import SubmitRequest
 from hpcdist.schedulers.job import JobState, Status
 from tests.experiments import environment
 from tests.plans import LOCAL, changed, planned
@@ -34,12 +34,12 @@ def test_processes_that_ignore_term_are_killed(tmp_path: Path) -> None:
         return files_of(plan, directory)
 
     began = time.monotonic()  # the job may begin some time before its submission returns
-    run = control.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
+    run = submission.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
     log = run.directory.logs / "job.out"
     until(lambda: log.exists() and log.read_text().count("deaf\n") == 2)  # takes seconds on a busy machine
     until(lambda: not holders(run.record.token), seconds=120)
     assert time.monotonic() - began > 20
-    (report,) = control.status([run], WORLD)
+    (report,) = submission.status([run], WORLD)
     assert report.status == Status(JobState.TIMEOUT, "timeout", 137, "", "events")
     assert "hpcdist: the time limit is over\n" in log.read_text()
 
@@ -61,11 +61,11 @@ def test_time_limit_holds_for_processes_of_a_killed_script(tmp_path: Path) -> No
     def files(directory: RunDirectory) -> dict[str, str]:
         return files_of(plan, directory)
 
-    run = control.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
+    run = submission.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
     log = run.directory.logs / "job.out"
     until(lambda: log.exists() and log.read_text().count("deaf\n") == 2)
     assert run.job
     os.kill(int(run.job.id), signal.SIGKILL)
     until(lambda: not holders(run.record.token), seconds=120)
-    (report,) = control.status([run], WORLD)
+    (report,) = submission.status([run], WORLD)
     assert report.status.state is JobState.FAILED

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.script.starting import becoming, indented, is_single
+from hpcdist.script.launch import becoming, indented, is_single
 
 BECOMES = {
     "python train.py --lr=0.1": "exec python train.py --lr=0.1",

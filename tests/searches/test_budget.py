@@ -13,9 +13,9 @@ from hpcdist.base.errors import ConfigError
 from hpcdist.plan.trials import Pack, Sweep
 from hpcdist.plan.values import Origin
 from hpcdist.runs import accounting
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Event
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status, Usage
 from hpcdist.searches import budget
 from hpcdist.testing import FakeShell

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import ConfigError, SchedulerError
 from hpcdist.runs import cancelling, endings
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Elsewhere, Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.searches import one_trial, trials
 from hpcdist.searches.one_trial import OneTrial
 from hpcdist.testing import FakeShell
 from tests.plans import stored
+from tests.runs.test_event_states import log
 from tests.runs.test_rundir import made
-from tests.runs.test_state import log
 from tests.searches.test_trials import RUNNING, run
 from tests.wording import Wording
 

@@ -18,7 +18,7 @@ from hpcdist.runs.services import Services
 from hpcdist.searches import progress
 from hpcdist.testing import FakeShell
 from tests.plans import stored
-from tests.runs.test_state import log
+from tests.runs.test_event_states import log
 from tests.searches.test_trials import run
 
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from hpcdist.runs import cancelling
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.searches import progress, trials
 from tests.searches.test_trials import OVER, RUNNING, run
 from tests.wording import Wording

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.base.errors import ConfigError, SchedulerError
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.searches import resume
 from tests.runs.test_rundir import made

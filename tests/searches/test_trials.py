@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from hpcdist.base.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
+from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status, Usage
 from hpcdist.script.trial_table import table
 from hpcdist.searches import trials
 from hpcdist.searches.trials import Progress, TrialState
 from hpcdist.tracking.comparison import Tracked
+from tests.runs.test_event_states import log
 from tests.runs.test_rundir import made
-from tests.runs.test_state import log
 from tests.wording import Wording
 
 RUNNING = Status(JobState.RUNNING, "RUNNING", source="squeue")

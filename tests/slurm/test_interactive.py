@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.runs import inside
+from hpcdist.schedulers.answers import by_ssh
 from hpcdist.schedulers.base import Nodes
-from hpcdist.schedulers.common import by_ssh
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 

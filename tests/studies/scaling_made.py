@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.schedulers.job import Status
 from hpcdist.studies.scaling_runs import FILE, Member, Study
 from tests.tracking import made_reports as made

@@ -14,9 +14,9 @@ from hpcdist.base.errors import ConfigError, PlanError, Problem, SchedulerError,
 from hpcdist.base.tree import Document
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.runs import control, finding
-from hpcdist.runs.control import SubmitOutput, SubmitRequest
+from hpcdist.runs import finding, submission
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.submission import SubmitOutput, SubmitRequest
 from hpcdist.searches.replan import Changes
 from hpcdist.searches.resume import resume, run_again
 from hpcdist.studies import pipeline_file, pipeline_plan, pipeline_runs, pipeline_submit
@@ -24,7 +24,7 @@ from hpcdist.studies.pipeline_plan import PlannedOperation
 from hpcdist.studies.pipeline_runs import PipelinePhase, StoredPipeline
 from hpcdist.studies.pipeline_submit import PipelineRequest, with_outputs
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
-from tests.runs.test_control import Killed, Queue
+from tests.runs.test_submission import Killed, Queue
 from tests.wording import Wording
 
 TEXT = """\
@@ -67,7 +67,7 @@ class Person:
 
         def submit_run(request: SubmitRequest, made: Planned, output: SubmitOutput) -> Run:
             del made
-            return control.submit(request, self.runs, services, output)
+            return submission.submit(request, self.runs, services, output)
 
         return pipeline_submit.submit(request, "slurm", services, submit_run, output, again=again)
 

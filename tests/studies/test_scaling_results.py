@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.base.errors import ConfigError
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.studies import scaling_report, scaling_runs
 from hpcdist.studies.scaling_results import (
     LAWS,

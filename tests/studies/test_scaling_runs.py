@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import ConfigError, SchedulerError
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Phase, Run, save
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.studies import scaling_runs
 from hpcdist.studies.scaling_plan import plan_sizes
 from hpcdist.studies.scaling_runs import FILE, Member, StudyRequest
 from hpcdist.testing import FakeShell, failed
-from tests.runs.test_control import Queue
+from tests.runs.test_submission import Queue
 from tests.studies import scaling_made as made
 from tests.studies.scaling_made import STUDY
 from tests.tracking import made_reports as others

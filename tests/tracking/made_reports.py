@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import rundir
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Phase, Record, Run
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script.trial_table import table
 

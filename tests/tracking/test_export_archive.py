@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from hpcdist.base.errors import Problem, warning
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.tracking import export
 from tests.tracking.made import AT, COMPLETED, CREATED, kept, logged, made
 from tests.tracking.test_polyaxon import client_models

@@ -10,8 +10,8 @@ import pytest
 
 from hpcdist.base.errors import warning
 from hpcdist.plan.trials import TrialTexts
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script import trial_table
 from hpcdist.tracking import export

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.tracking import export
 from tests.tracking.made import AT, COMPLETED, logged, made
 

@@ -9,8 +9,8 @@ from typing import Any
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.tracking import export
 from tests.tracking.made import AT, COMPLETED, logged, made
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.runs.state import Attempt
 from hpcdist.tracking.files import AttemptProgress, progress
 
 

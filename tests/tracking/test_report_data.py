@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.plan.placement import Group, Placement, Row
-from hpcdist.runs.state import Attempt
+from hpcdist.runs.event_states import Attempt
 from hpcdist.tracking import report_data
 from hpcdist.tracking.report_data import Bar, Card, Chip, NodeMap, Share, Timeline
 

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from hpcdist.base.errors import ConfigError
 from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
+from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.job_states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script.trial_table import table
 from hpcdist.tracking import report as report_page

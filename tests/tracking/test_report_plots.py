@@ -13,7 +13,7 @@ import pytest
 
 from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.runs import attempts
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.tracking import comparison, report_data, report_plots
 from hpcdist.tracking.report_data import Share
 from hpcdist.tracking.report_plots import (

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.cli.jobs.report import content as report_content
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.studies import scaling_report
 from hpcdist.studies.scaling_runs import Member
 from hpcdist.tracking import report

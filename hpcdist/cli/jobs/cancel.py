@@ -13,8 +13,8 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.runs import control
-from hpcdist.runs.states import Report
+from hpcdist.runs import submission
+from hpcdist.runs.job_states import Report
 from hpcdist.schedulers.job import JobState
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     """
     named, code = runs.find_elements(runs_dir, jobs)
     found = [run for run, element in named if not element]
-    cancelled = control.cancel(found, runs.services())
+    cancelled = submission.cancel(found, runs.services())
     parts = _cancel_elements([(run, element) for run, element in named if element])
     if json:
         show.as_json([*map(runs.record_of, cancelled), *parts])
@@ -41,7 +41,7 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     for part in parts:
         click.echo(f"{part['name']}: requested to cancel it, alone of its job")
     names = {run.name for run in cancelled}
-    for report in control.status([run for run in found if run.name not in names], runs.services()):
+    for report in submission.status([run for run in found if run.name not in names], runs.services()):
         note(f"{report.run.name} {_why_not(report)}")
     ctx.exit(code)
 
@@ -60,7 +60,9 @@ def _cancel_elements(named: Sequence[tuple[Run, str]]) -> list[dict[str, Any]]:
     from hpcdist.searches import one_trial
 
     services, cancelled = runs.services(), []
-    reports = {report.run.directory: report for report in control.status([run for run, _ in named], services)}
+    reports = {
+        report.run.directory: report for report in submission.status([run for run, _ in named], services)
+    }
     for run, element in named:
         found = one.find(reports[run.directory], element, services)
         if one_trial.cancel(found, services):

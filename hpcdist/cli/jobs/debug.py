@@ -15,7 +15,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import print_problems, printable
 from hpcdist.cli.options import job_options
-from hpcdist.runs import elements, finding, inside, states
+from hpcdist.runs import elements, finding, inside, job_states
 from hpcdist.runs.inside import RankedJob, StackAnswers
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
@@ -46,7 +46,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     run, element = finding.find_element(runs_dir, jobs)
     services = runs.services()
-    [report] = states.status([run], services)
+    [report] = job_states.status([run], services)
     job = inside.running(report, element)
     if run.directory.plan().workers and not element:
         hint = f"name one that runs: {run.name}/1; `hpcdist sweep status {run.name}` shows them"

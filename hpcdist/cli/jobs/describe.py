@@ -16,13 +16,13 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
+from hpcdist.runs import accounting, attempts, code_record, finding, job_states, logs, rundir
 from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import files
@@ -139,7 +139,7 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
             return
     services = runs.services()
     run, element = finding.find_element(runs_dir, jobs)
-    [report] = states.status([run], services)
+    [report] = job_states.status([run], services)
     details, found = _of_element(report, element, services) if element else _of_run(report, services)
     lines = [*zip(found, files.progress(run.directory, found), strict=True)]
     use = of_run(run.directory, found, time.time())

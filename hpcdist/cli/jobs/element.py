@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from hpcdist.cli.jobs import runs
 from hpcdist.runs import accounting, logs
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import one_trial
 from hpcdist.searches.one_trial import OneTrial

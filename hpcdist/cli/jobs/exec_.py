@@ -10,7 +10,7 @@ import click
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import runs_dir_option
-from hpcdist.runs import finding, inside, states
+from hpcdist.runs import finding, inside, job_states
 from hpcdist.runs.remotes import here
 from hpcdist.schedulers import schedulers
 
@@ -37,7 +37,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if rank is not None and node is not None:
         raise click.UsageError("--rank and --node exclude each other.")
     run, element = finding.find_element(runs_dir, job)
-    [report] = states.status([run], runs.services())
+    [report] = job_states.status([run], runs.services())
     found = inside.running(report, element)
     number = inside.node_of(found, rank, node)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()

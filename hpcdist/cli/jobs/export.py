@@ -18,9 +18,9 @@ from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs import accounting
+from hpcdist.runs.job_states import Report, status
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 
 if TYPE_CHECKING:

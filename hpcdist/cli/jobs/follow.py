@@ -11,11 +11,11 @@ import click
 from hpcdist.cli.jobs.runs import explain
 from hpcdist.cli.messages import note
 from hpcdist.runs import logs
+from hpcdist.runs.job_states import Report, status
 from hpcdist.runs.logs import Watch
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report, status
 
 Filter = Callable[[Iterable[str]], Iterable[str]]
 

@@ -12,7 +12,7 @@ from hpcdist.base.errors import warning
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import print_problems
-from hpcdist.runs import state
+from hpcdist.runs import event_states
 from hpcdist.runs.rundir import Event, Run
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _row(run: Run, now: float, *, is_whole: bool) -> IndexRow:
     """Return a run as it is shown; its plan and records are read only if it is to be ``is_whole``."""
     needed = is_whole or run.record.ended is None or run.is_followed
     events = run.directory.events() if needed else ()
-    row = IndexRow(run, state.of_run(run, events), now - _made(run))
+    row = IndexRow(run, event_states.of_run(run, events), now - _made(run))
     return _whole(row, events, now) if is_whole else row
 
 

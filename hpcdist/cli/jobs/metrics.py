@@ -22,8 +22,8 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.runs import logs
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series
 from hpcdist.tracking.files import EntryReader, Losses, TrackedEntry

@@ -19,9 +19,9 @@ from hpcdist.loading import machine
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.planner.worst_case import number
-from hpcdist.runs import control
-from hpcdist.runs.control import SubmitOutput
+from hpcdist.runs import submission
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.script.renderer import render
 from hpcdist.studies import pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_file import read_pipeline
@@ -127,7 +127,7 @@ def submit(  # noqa: PLR0913 - one argument an option
     output = SubmitOutput(note=note) if json else SubmitOutput(_print_run, note)
     try:
         stored, found = pipeline_submit.submit_planned(request, steps, runs.services(), output, again=again)
-    except control.Interrupted:
+    except submission.Interrupted:
         note("the pipeline may be submitted in part; submit the same file again to complete it")
         raise
     if json:

@@ -16,9 +16,9 @@ from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import file_options, json_option, runs_dir_option
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.runs import finding
-from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.studies import rehearsal
 from hpcdist.studies.rehearsal import AttemptRow, Judgement, Small
 from hpcdist.studies.rehearsal_record import Resumption

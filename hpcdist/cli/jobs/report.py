@@ -18,11 +18,11 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import runs_dir_option
-from hpcdist.runs import accounting, states
+from hpcdist.runs import accounting, job_states
 from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
 from hpcdist.studies import scaling_report
 from hpcdist.tracking import report
 from hpcdist.tracking.report import Content, StudyView
@@ -55,7 +55,7 @@ def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     if not found:
         raise ConfigError(Problem(f"there are no runs in {runs_dir}"))
     services = runs.services()
-    reports = states.status(found, services)
+    reports = job_states.status(found, services)
     accounting.keep((report.run for report in reports), services)
     shown = content(reports, time.time())
     text = report.html(shown, library).encode()

@@ -15,8 +15,8 @@ from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs import finding, removing
+from hpcdist.runs.job_states import status
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import status
 from hpcdist.studies import pipeline_runs
 
 Kept = tuple[Run, HpcdistError]

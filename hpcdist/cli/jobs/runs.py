@@ -19,9 +19,9 @@ from hpcdist.schedulers.job import JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.loading.planning import Planned
-    from hpcdist.runs.control import SubmitOutput
+    from hpcdist.runs.job_states import Report
     from hpcdist.runs.services import Services
-    from hpcdist.runs.states import Report
+    from hpcdist.runs.submission import SubmitOutput
 
 
 check, check_here = this_machine.check, this_machine.check_here
@@ -169,7 +169,7 @@ def record_of(run: Run) -> dict[str, Any]:
 
 def added(run: Run, *, json: bool) -> SubmitOutput:
     """Return how to print the jobs that are added to a run."""
-    from hpcdist.runs.control import SubmitOutput
+    from hpcdist.runs.submission import SubmitOutput
 
     printed = {job.directory.number for job in run.jobs}
 

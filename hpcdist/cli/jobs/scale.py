@@ -25,9 +25,9 @@ from hpcdist.cli.options import file_options, given, json_option, runs_dir_optio
 from hpcdist.cli.session import awaiting_in, pipeline_of
 from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
-from hpcdist.runs import states
-from hpcdist.runs.control import SubmitOutput
+from hpcdist.runs import job_states
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.studies import scaling_plan, scaling_report, scaling_runs
 from hpcdist.studies.scaling_plan import SizeCost
 from hpcdist.studies.scaling_results import StudyResult, study_result
@@ -247,7 +247,7 @@ def _report(runs_dir: Path, job: str, shown: Shown) -> None:
         ConfigError: if the run is of no study, the throughput is not known, or the plot cannot be written.
     """
     study, found = scaling_runs.find_study(runs_dir, job)
-    reports = states.status([one.run for one in found], runs.services())
+    reports = job_states.status([one.run for one in found], runs.services())
     pairs = zip(reports, (one.member for one in found), strict=True)
     result = study_result(study, pairs, *shown.metric)
     if shown.json:

@@ -11,11 +11,11 @@ import click
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import given, job_options
-from hpcdist.runs import finding, state
+from hpcdist.runs import event_states, finding
 from hpcdist.runs.rundir import Run, timestamp
 
 if TYPE_CHECKING:
-    from hpcdist.runs.states import Report
+    from hpcdist.runs.job_states import Report
 
 
 _RUNNING: Final = "running"
@@ -38,7 +38,7 @@ _COLUMNS: Final = {"long", "is_costed", "metrics"}
 )  # fmt: skip
 @click.option("--name", metavar="PATTERN", help="Only runs of this name or pattern, such as 'train-*'.")
 @click.option(
-    "--state", "states", type=click.Choice(state.STATES), metavar="STATE", multiple=True,
+    "--state", "states", type=click.Choice(event_states.STATES), metavar="STATE", multiple=True,
     help="Only runs in this state, such as running, completed or unknown; repeatable.",
 )  # fmt: skip
 @click.option(
@@ -123,11 +123,11 @@ def _note_servers(running: Sequence[Run]) -> None:
 
 def _states(found: Sequence[tuple[Run, str]], *, when: bool) -> Iterator[dict[str, Any]]:
     """Yield the states of these runs and elements, by one query for all; ``when``: and of those that wait."""
-    from hpcdist.runs import starts, states  # with what asks batch systems, only where there is a job
+    from hpcdist.runs import job_states, starts  # with what asks batch systems, only where there is a job
 
     services = runs.services()
     named = {run.directory: run for run, _ in found}
-    reports = dict(zip(named, states.status([*named.values()], services), strict=True))
+    reports = dict(zip(named, job_states.status([*named.values()], services), strict=True))
     expected = starts.expected(reports.values(), services) if when else {}
     for run, element in found:
         report = reports[run.directory]

@@ -20,10 +20,10 @@ from hpcdist.cli.options import experiment_options, json_option, on_option, runs
 from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_or_here
 from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import control, job_code, requests, rundir, this_machine
-from hpcdist.runs.control import SubmitOutput, SubmitRequest
+from hpcdist.runs import job_code, requests, rundir, submission, this_machine
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitOutput, SubmitRequest, submit_command
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Submission
 from hpcdist.script import runtime
@@ -103,7 +103,7 @@ def submit_run(
 
     Raises:
         ConfigError: if the run cannot be written, or other users could replace its files.
-        SchedulerError: as `control.submit` does.
+        SchedulerError: as `submission.submit` does.
     """
     with explains_interruption():
         return this_machine.submit(request, runs_dir, services, SubmitOutput(result, note), again=again)
@@ -114,7 +114,7 @@ def explains_interruption() -> Iterator[None]:
     """On Ctrl-C while a job is submitted, print that it may exist."""
     try:
         yield
-    except control.Interrupted as error:
+    except submission.Interrupted as error:
         run = error.run
         state = (
             f"{run.name} is submitted as job {run.job.id}" if run.job else f"the job of {run.name} may exist"
@@ -185,7 +185,7 @@ def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:
     made = request.code(directory)
     files = {**request.texts, **request.files(directory), **made.files}
     submission = Submission(str(directory.script), str(directory.path), "TOKEN", options=request.options)
-    command_line = control.submit_command(schedulers.get(request.scheduler), submission, made.folder)
+    command_line = submit_command(schedulers.get(request.scheduler), submission, made.folder)
     if json:
         copied = {"code": made.action, "folder": made.folder} if made.folder else {}
         where = {"directory": str(directory.path), **copied}

@@ -18,7 +18,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, one_line, printable
 from hpcdist.cli.options import job_options
-from hpcdist.runs import cancelling, elements, finding, search_progress, states
+from hpcdist.runs import cancelling, elements, finding, job_states, search_progress
 from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
@@ -209,7 +209,7 @@ def stop(jobs: str, runs_dir: Path, json: bool) -> None:
     its job id.
     """
     run = _search(runs_dir, jobs, "stop")
-    [report] = states.status([run], runs.services())
+    [report] = job_states.status([run], runs.services())
     continues = not report.status.state.is_final or search_progress.progress_of(report.run) is not None
     if continues:
         cancelling.request(run.directory, "by `hpcdist sweep stop`")
@@ -254,7 +254,7 @@ def _advance(run: Run, services: Services, *, json: bool, waiting: bool, by_job:
         message = f"{run.name} has no batch system, which would start the small job later"
         raise ConfigError(Problem(message, hint="use --wait"))
     why = ""
-    if not by_job or states.status([run], services)[0].is_over:
+    if not by_job or job_states.status([run], services)[0].is_over:
         added = runs.added(run, json=json)
         if waiting:
             run = wait([run], services, added, _raise)[0].run

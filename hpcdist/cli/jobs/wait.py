@@ -12,11 +12,11 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs import logs, search_progress
-from hpcdist.runs.control import SubmitOutput
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.runs.waiting import with_time_limit
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import progress

@@ -29,12 +29,12 @@ from hpcdist.cli.session import planned
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
-from hpcdist.runs import control, logs, requests
+from hpcdist.runs import logs, requests, submission
 from hpcdist.runs.code_copy import CodeResult
-from hpcdist.runs.control import SubmitRequest
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
+from hpcdist.runs.submission import SubmitRequest
 from hpcdist.runs.waiting import with_time_limit
 from hpcdist.schedulers import hostlist, schedulers
 from hpcdist.schedulers.base import NodeRequest
@@ -178,13 +178,13 @@ def _with_programs(files: Mapping[str, str], tried: Sequence[Candidate]) -> dict
 def _wait(run: Run, seconds: float, services: Services) -> Report:
     """Wait for the job to end, and return its report; after so many seconds, or on Ctrl-C, cancel it."""
     try:
-        return control.wait([run], with_time_limit(services, seconds))[0]
+        return submission.wait([run], with_time_limit(services, seconds))[0]
     except WaitTimeout:
-        (last,) = control.status([run], services)
-        control.cancel([run], services)
+        (last,) = submission.status([run], services)
+        submission.cancel([run], services)
         return last
     except KeyboardInterrupt:
-        control.cancel([run], services)
+        submission.cancel([run], services)
         note(f"{run.name} is cancelled")
         raise
 

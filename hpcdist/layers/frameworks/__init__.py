@@ -2,7 +2,7 @@
 
 torch    PyTorch, and DeepSpeed, Lightning and Accelerate on top of it
 horovod tensorflow    one each
-others    JAX, MPI, MXNet, Ray
+jax_mpi_mxnet_ray    JAX, MPI, MXNet, Ray
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ frameworks: Registry[Framework] = Registry(
     "framework",
     {
         "horovod": "hpcdist.layers.frameworks.horovod:HOROVOD",
-        "mpi": "hpcdist.layers.frameworks.others:MPI",
+        "mpi": "hpcdist.layers.frameworks.jax_mpi_mxnet_ray:MPI",
         "pytorch": "hpcdist.layers.frameworks.torch:PYTORCH",
         "tensorflow": "hpcdist.layers.frameworks.tensorflow:TENSORFLOW",
-        "mxnet": "hpcdist.layers.frameworks.others:MXNET",
-        "jax": "hpcdist.layers.frameworks.others:JAX",
+        "mxnet": "hpcdist.layers.frameworks.jax_mpi_mxnet_ray:MXNET",
+        "jax": "hpcdist.layers.frameworks.jax_mpi_mxnet_ray:JAX",
         "deepspeed": "hpcdist.layers.frameworks.torch:DEEPSPEED",
         "lightning": "hpcdist.layers.frameworks.torch:LIGHTNING",
         "accelerate": "hpcdist.layers.frameworks.torch:ACCELERATE",
-        "ray": "hpcdist.layers.frameworks.others:RAY",
-        "chainermn": "hpcdist.layers.frameworks.others:CHAINERMN",
+        "ray": "hpcdist.layers.frameworks.jax_mpi_mxnet_ray:RAY",
+        "chainermn": "hpcdist.layers.frameworks.jax_mpi_mxnet_ray:CHAINERMN",
     },
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.base.spelling import closest
-from hpcdist.planner.lint import nccl_others, others
+from hpcdist.planner.lint import nccl_others, other_libraries
 from hpcdist.planner.lint.finding import (
     ANY_INTEGER,
     BOOLEAN,
@@ -272,14 +272,14 @@ TABLES: Final[tuple[tuple[Entry, ...], ...]] = (
     DEBUGGING,
     nccl_others.UNDOCUMENTED,
     nccl_others.PYTORCH,
-    others.COMMON,
-    others.CXI,
-    others.EFA,
-    others.OFI,
-    others.RCCL_OWN,
-    others.UCX,
-    others.OPEN_MPI,
-    others.ONECCL,
+    other_libraries.COMMON,
+    other_libraries.CXI,
+    other_libraries.EFA,
+    other_libraries.OFI,
+    other_libraries.RCCL_OWN,
+    other_libraries.UCX,
+    other_libraries.OPEN_MPI,
+    other_libraries.ONECCL,
     HOROVOD,
 )
 KNOWN: Final = {entry.name: entry for table in TABLES for entry in table}
@@ -295,7 +295,7 @@ def spelled(name: str) -> str | None:
 
 def entry_of(name: str, library: str | None) -> Entry | None:
     """Return what is known of a variable; RCCL reads some of NCCL's in its own way."""
-    return (others.RCCL.get(name) if library == "rccl" else None) or KNOWN.get(name)
+    return (other_libraries.RCCL.get(name) if library == "rccl" else None) or KNOWN.get(name)
 
 
 class Family(NamedTuple):
@@ -311,19 +311,19 @@ class Family(NamedTuple):
     near: int = 1
 
 
-OF_RCCL: Final = Family("RCCL_", "RCCL", others.RCCL_SOURCE)
+OF_RCCL: Final = Family("RCCL_", "RCCL", other_libraries.RCCL_SOURCE)
 
 FAMILIES: Final = (
     Family("TORCH_NCCL_", "PyTorch", nccl_others.TORCH),
-    Family("OFI_NCCL_", "aws-ofi-nccl 1.21", others.OFI_SOURCE, all_known=True, near=3),
+    Family("OFI_NCCL_", "aws-ofi-nccl 1.21", other_libraries.OFI_SOURCE, all_known=True, near=3),
     Family("NCCL_", "NCCL 2.30", GUIDE, all_known=True, near=3),
     OF_RCCL,
-    Family("FI_CXI_", "libfabric 2.7", others.CXI_SOURCE, all_known=True, near=3),
-    Family("FI_EFA_", "libfabric 2.7", others.EFA_SOURCE, all_known=True, near=3),
-    Family("FI_", "libfabric", others.SOURCE),
-    Family("UCX_", "UCX", others.UCX_SOURCE),
-    Family("OMPI_MCA_", "Open MPI", others.MPI_SOURCE),
-    Family("CCL_", "oneCCL", others.ONECCL_SOURCE),
+    Family("FI_CXI_", "libfabric 2.7", other_libraries.CXI_SOURCE, all_known=True, near=3),
+    Family("FI_EFA_", "libfabric 2.7", other_libraries.EFA_SOURCE, all_known=True, near=3),
+    Family("FI_", "libfabric", other_libraries.SOURCE),
+    Family("UCX_", "UCX", other_libraries.UCX_SOURCE),
+    Family("OMPI_MCA_", "Open MPI", other_libraries.MPI_SOURCE),
+    Family("CCL_", "oneCCL", other_libraries.ONECCL_SOURCE),
     Family("HOROVOD_", "Horovod", SOURCE, all_known=True, near=2),
 )
 

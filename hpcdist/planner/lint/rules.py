@@ -18,7 +18,7 @@ from hpcdist.planner.lint.finding import (
 )
 from hpcdist.planner.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled, with_prefix
 from hpcdist.planner.lint.nccl_others import MISTAKEN, OTHER_READERS, VENDORS
-from hpcdist.planner.lint.others import CXI_SOURCE, MPI_SOURCE, OFI_SOURCE, SOURCE, UCX_SOURCE
+from hpcdist.planner.lint.other_libraries import CXI_SOURCE, MPI_SOURCE, OFI_SOURCE, SOURCE, UCX_SOURCE
 
 # --- Rules about combinations of variables, and of variables with scheduler and launcher options
 

@@ -14,7 +14,7 @@ from hpcdist.base.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.runs.remotes import connection, program
 from hpcdist.runs.remotes.connection import Connection, Unreachable
 from hpcdist.runs.rundir import Run
-from hpcdist.schedulers.common import line_of
+from hpcdist.schedulers.answers import line_of
 
 # --- What a remote has answered: sections behind a random word, whatever its login shell prints before
 

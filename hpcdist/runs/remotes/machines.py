@@ -19,12 +19,12 @@ from hpcdist.loading.preferences import Preferences, RemoteMachine
 from hpcdist.planner import node_launches
 from hpcdist.runs import rundir, this_machine
 from hpcdist.runs.code_copy import CodeResult
-from hpcdist.runs.control import SubmitOutput, SubmitRequest
 from hpcdist.runs.remotes import fetching, mirror
 from hpcdist.runs.remotes.channel import Channel, RemoteRunner
 from hpcdist.runs.remotes.connection import Connection, folder_of
 from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitOutput, SubmitRequest
 
 
 class Remote(NamedTuple):
@@ -185,7 +185,7 @@ def target(options: ExperimentOptions, place: Place | None = None) -> Target:
     return Target(name, machine, Path(options.file).parent)
 
 
-def submit(  # noqa: PLR0913, PLR0917 - as `control.submit`, and where
+def submit(  # noqa: PLR0913, PLR0917 - as `submission.submit`, and where
     there: Target | None,
     runs_dir: Path,
     services: Services,

@@ -20,12 +20,12 @@ from msgspec import Struct
 from hpcdist.base import ownership
 from hpcdist.base.command import Command, Completed, Runner
 from hpcdist.base.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.runs.job_states import GRACE, age
 from hpcdist.runs.remotes import channel, connection, program
 from hpcdist.runs.remotes.channel import AnsweredRunner, RemoteRunner, Section
 from hpcdist.runs.remotes.connection import Unreachable
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Outdated, Services, Unanswered
-from hpcdist.runs.states import GRACE, age
 from hpcdist.schedulers import schedulers
 
 SEEN: Final = "remote.json"
@@ -182,7 +182,7 @@ def _pulled(there: RemoteRunner, runs: Sequence[Run], services: Services) -> Mir
 
 
 def queries(runs: Sequence[Run]) -> Iterator[Command]:
-    """Yield the commands by which `hpcdist.runs.states` may ask for these runs' jobs, all of one scheduler.
+    """Yield the commands by which `runs.job_states` may ask for these runs' jobs, all of one scheduler.
 
     Those that ask for one job each are left out.
     """

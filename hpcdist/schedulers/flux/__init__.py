@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.schedulers import INSTALLATIONS, common, hostlist
+from hpcdist.schedulers import INSTALLATIONS, answers, hostlist
 from hpcdist.schedulers.base import (
     Accounting,
     BatchSystem,
@@ -292,7 +292,7 @@ class Flux(BatchSystem):
         """Return the job's id; only an answer that is nothing else is read."""
         answer = completed.stdout.strip()
         refused = not answer and _is_refusal(completed)
-        return common.submission_id(
+        return answers.submission_id(
             completed, plain_id(answer), system="Flux", program="flux batch", refused=refused, hints=_HINTS
         )
 
@@ -320,13 +320,13 @@ class Flux(BatchSystem):
         """
         del terminal
         ranks = ",".join(map(str, nodes.numbers))
-        line = common.line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
+        line = answers.line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
         yield Command(("flux", "proxy", nodes.job, line), keep_environment=("LC_ALL",))
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``flux alloc``, whose program is the first one of the instance (flux-alloc(1))."""
         token = f"--setattr=user.hpcdist=hpcdist:{request.submission.token}"
-        words = ("flux", "alloc", token, *common.options(request.directives))
+        words = ("flux", "alloc", token, *answers.options(request.directives))
         return Command((*words, "bash", request.submission.script), keep_environment=("LC_ALL",))
 
     def request_nodes(self, names: Sequence[str]) -> NodeRequest:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import SchedulerError
 from hpcdist.plan.values import Origin
-from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers import INSTALLATIONS, answers
 from hpcdist.schedulers.base import (
     Accounting,
     ArrayLimit,
@@ -369,9 +369,9 @@ class Lsf(BatchSystem):
         """Return the job's id, from among what an esub of the site prints."""
         message = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
         if completed.returncode == 127 and "bsub: " in message:  # noqa: PLR2004 - bash: not found
-            raise SchedulerError(common.missing("bsub"))
+            raise SchedulerError(answers.missing("bsub"))
         ids: list[str] = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
-        return common.submission_id(
+        return answers.submission_id(
             completed,
             ids[0] if len(ids) == 1 else None,
             system="LSF",
@@ -405,7 +405,7 @@ class Lsf(BatchSystem):
     def shell(self, request: ShellRequest) -> Command:
         """Return ``bsub -I``, ``-Is`` for a terminal; it ends with the job's exit code (bsub(1))."""
         token = ("-Jd", f"hpcdist:{request.submission.token}")
-        words = ("bsub", "-Is" if request.terminal else "-I", *token, *common.options(request.directives))
+        words = ("bsub", "-Is" if request.terminal else "-I", *token, *answers.options(request.directives))
         return Command((*words, "bash", request.submission.script), (), DROP, ("LC_ALL",))
 
     def request_nodes(self, names: Sequence[str]) -> NodeRequest:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers import INSTALLATIONS, answers
 from hpcdist.schedulers.base import (
     Accounting,
     BatchSystem,
@@ -503,7 +503,7 @@ class Pbs(BatchSystem):
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
         job_id = ids[0] if len(ids) == 1 else None
         refused = not ids and _is_refused(completed)
-        return common.submission_id(
+        return answers.submission_id(
             completed, job_id, system="PBS", program="qsub", refused=refused, hints=_HINTS
         )
 
@@ -535,7 +535,7 @@ class Pbs(BatchSystem):
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: pbs_tmrsh works only inside the job (its manual page)."""
-        return common.by_ssh(nodes, words, terminal=terminal)
+        return answers.by_ssh(nodes, words, terminal=terminal)
 
     def login_shell(self, request: ShellRequest) -> Command:
         """Return ``qsub -I``: it reads the script's directives alone, and takes no program (qsub(1B))."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers import INSTALLATIONS, answers
 from hpcdist.schedulers.base import (
     Accounting,
     ArrayLimit,
@@ -462,7 +462,7 @@ class GridEngine(BatchSystem):
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         answer = next(filter(None, found), None)
         refused = _is_refused(completed)
-        return common.submission_id(
+        return answers.submission_id(
             completed,
             answer and answer[1],
             system="Grid Engine",
@@ -493,13 +493,13 @@ class GridEngine(BatchSystem):
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: ``qrsh -inherit`` works only inside the job (its manual page)."""
-        return common.by_ssh(nodes, words, terminal=terminal)
+        return answers.by_ssh(nodes, words, terminal=terminal)
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``qrsh``, which waits by ``-now no``; it ends as the script does (submit(1))."""
         own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
         token = ("-ac", f"hpcdist={request.submission.token}")
-        words = ("qrsh", *own, *token, *common.options(request.directives, ("-r",)))
+        words = ("qrsh", *own, *token, *answers.options(request.directives, ("-r",)))
         return Command((*words, "bash", request.submission.script), (), DROP, (*KEEP, "LC_ALL"))
 
     def request_nodes(self, names: Sequence[str]) -> NodeRequest:

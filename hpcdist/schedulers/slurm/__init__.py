@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.base.command import Command, Completed, Runner
 from hpcdist.base.errors import SchedulerError
-from hpcdist.schedulers import INSTALLATIONS, common, hostlist
+from hpcdist.schedulers import INSTALLATIONS, answers, hostlist
 from hpcdist.schedulers.base import ArrayLimit, BatchSystem, LibraryStatus, NodeRequest, Query, Submission
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm import queries
@@ -149,7 +149,7 @@ class Slurm(BatchSystem):
             cluster = answer["cluster"] or answer["on"]
             job_id = f"{answer['id'] or answer['number']}{f';{cluster}' if cluster else ''}"
         refused = _is_refused(completed)
-        return common.submission_id(
+        return answers.submission_id(
             completed, job_id, system="Slurm", program="sbatch", refused=refused, hints=_HINTS
         )
 

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.schedulers import common, hostlist
+from hpcdist.schedulers import answers, hostlist
 from hpcdist.schedulers.base import Estimate, Left, Nodes, Query, ShellRequest
 from hpcdist.schedulers.job import (
     APART,
@@ -455,7 +455,7 @@ class SlurmStarts:
         if start is not None:
             return Estimate(start)
         lines = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
-        return Estimate(why=lines[-1] if lines and not completed.timed_out else common.why(completed))
+        return Estimate(why=lines[-1] if lines and not completed.timed_out else answers.why(completed))
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield squeue for the jobs that wait, one command for each cluster."""
@@ -542,7 +542,7 @@ def shell(request: ShellRequest) -> Command:
     words = ["salloc", f"--comment=hpcdist:{request.submission.token}"]
     for component, own in groupby(request.directives, key=lambda directive: directive.group):
         words += [":"] if component else []
-        words += common.options(own, _OF_SBATCH)
+        words += answers.options(own, _OF_SBATCH)
     terminal = ["--pty"] if request.terminal else []
     words += ["srun", "--interactive", "--preserve-env", "--mpi=none", *terminal]
     drop = (*DROP, "SALLOC_", "SRUN_")

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.command import Command, Completed, Runner
 from hpcdist.base.errors import ConfigError, Problem
-from hpcdist.schedulers import common
+from hpcdist.schedulers import answers
 from hpcdist.schedulers.slurm import pyslurm_answers
 from hpcdist.schedulers.slurm.queries import command
 
@@ -104,7 +104,7 @@ def check(reader: Reader) -> Probe:
     version = reader.runner.run(_VERSION)
     release = _release(version)
     if not (release or version.missing):
-        return Probe(works=False, why=f"squeue does not print the version of Slurm: {common.why(version)}")
+        return Probe(works=False, why=f"squeue does not print the version of Slurm: {answers.why(version)}")
     answer = reader.ask(release, _VERSION._replace(argv=()))
     if answer.ok and version.missing:
         return Probe(works=True, why=f"pyslurm {answer.stdout.strip()} reads Slurm, since there is no squeue")
@@ -114,7 +114,7 @@ def check(reader: Reader) -> Probe:
     last = next(reversed(answer.stderr.strip().splitlines()), None)
     which = f"pyslurm {release}.*" if release else "the pyslurm of your Slurm"
     hint = f"install {which} ({_RELEASES}), or do without: Slurm's commands print the same"
-    return Probe(works=False, why=f"pyslurm cannot be used: {common.why(answer, last)}", hint=hint)
+    return Probe(works=False, why=f"pyslurm cannot be used: {answers.why(answer, last)}", hint=hint)
 
 
 def _is_wanted(environment: Mapping[str, str]) -> bool:

@@ -4,12 +4,13 @@ For Python 3.6 and newer, with the standard library alone.
 
 main        the course of a job, from the first line of its event log to the last
 job start   what the plan says of the job, and what this start of it is
-launching causes clock    one attempt: its signals, who failed first, what the time limit asks for
-restarts attempts progress nodes    what follows an attempt
+attempt launching causes clock    one attempt: its signals, who failed first, what the time limit asks for
+restarts attempts progress nodes    what follows an attempt; suspect nodes
 batch systems    questions to the batch system
 steps       what runs before the program, beside it and after it
 trials packed    the trials of a search
-usage faults    what the nodes do beside the program
-rehearsal   attempts that are ended on purpose
+node processes faults    what runs on each node next to the program: samples, faults, leftovers
+limit       ends a job at its time limit where no batch system does
+rehearsal ranks    attempts that are ended on purpose
 events      the event log, the same module as hpcdist/runs/events.py
 """

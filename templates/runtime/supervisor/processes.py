@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Callable, List, Sequence
 
 _SHELL = b"trap 'exit $(($? ? $? : 143))' TERM INT HUP\n"
-"""How the commands of a shell begin that awaits on a signal what it runs (`hpcdist.script.starting`)."""
+"""How the commands of a shell begin that awaits on a signal what it runs (`hpcdist.script.launch`)."""
 
 
 def read(path: str) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hpcdist.base import source
 from hpcdist.base.errors import ConfigError
 from hpcdist.layers.frameworks import PLAIN, framework_of, other_programs, problems_of, unequal_gpus
-from hpcdist.layers.frameworks.others import JAX
+from hpcdist.layers.frameworks.jax_mpi_mxnet_ray import JAX
 from hpcdist.loading import load
 from hpcdist.planner.make_plan import make_plan
 from tests.experiments import environment, experiment, resources, where

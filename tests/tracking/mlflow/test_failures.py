@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from hpcdist.base.errors import ExitCode, ServiceError
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.tracking import export
 from hpcdist.tracking.mlflow import Server as Destination
 from tests.tracking.made import AT, COMPLETED, kept, logged, made

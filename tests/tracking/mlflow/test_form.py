@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpcdist.runs.states import Report
+from hpcdist.runs.job_states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.tracking import export, mlflow
 from hpcdist.tracking.export import Item, Name

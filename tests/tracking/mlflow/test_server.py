@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hpcdist.base.errors import warning
+from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.tracking import export, mlflow
 from hpcdist.tracking.mlflow import Sent

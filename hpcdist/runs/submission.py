@@ -30,9 +30,9 @@ from hpcdist.base.errors import OutputError, Problem, SchedulerError, Submission
 from hpcdist.runs import cancelling, code_record, finding, removing, rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.code_copy import CodeResult
+from hpcdist.runs.job_states import Report, find_tokens, status
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed, with_deadline
-from hpcdist.runs.states import Report, find_tokens, status
 from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Scheduler, Submission
@@ -113,7 +113,7 @@ def _is_cancelled(report: Report) -> bool:
     return any(one.status.state is JobState.CANCELLED for one in reports)
 
 
-# --- What `control.submit` is asked to submit
+# --- What `submission.submit` is asked to submit
 
 
 class SubmitRequest(NamedTuple):
@@ -175,7 +175,7 @@ __all__ = [
 ]
 
 _LIMIT: Final = 120.0
-"""Seconds that a submission may take; `states.GRACE` is longer."""
+"""Seconds that a submission may take; `job_states.GRACE` is longer."""
 
 _BUSY: Final = "another `hpcdist submit` of the same experiment is running; waiting for it to finish"
 _LOOKUP_PAUSES: Final = (0.5, 1, 2, 4, 8)

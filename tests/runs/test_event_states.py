@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.runs import attempts, events
+from hpcdist.runs.event_states import of_run
 from hpcdist.runs.events import Event, read, starts
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.state import of_run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status
 

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcdist.api import elsewhere
+from hpcdist.api import remote_runs
 from hpcdist.checks.nodes import without_suspects
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import awaited, this_machine
-from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
+from hpcdist.runs.submission import SubmitOutput
 from hpcdist.searches import replan
 from hpcdist.searches import resume as resuming
 
@@ -31,7 +31,7 @@ def resubmitted(run: Run, runs_dir: Path, new: replan.NewRun) -> Made:
     Raises:
         HpcdistError: as `hpcdist.Run.restart`.
     """
-    services, notes = elsewhere.services(), list[str]()
+    services, notes = remote_runs.services(), list[str]()
 
     def plan(options: ExperimentOptions) -> Planned:
         remote = run.record.remote
@@ -50,6 +50,6 @@ def resumed(run: Run, changes: replan.Changes) -> Made:
     Raises:
         HpcdistError: as `hpcdist.Run.resume`.
     """
-    services, notes = elsewhere.services(voids=True), list[str]()
+    services, notes = remote_runs.services(voids=True), list[str]()
     now = resuming.resume(renewed(run), services, SubmitOutput(note=notes.append), changes)
     return Made(now, tuple(notes))

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.runs import control, finding, rundir, states
+from hpcdist.runs import finding, job_states, rundir, submission
 from hpcdist.runs.code_copy import CodeResult
-from hpcdist.runs.control import Services, SubmitOutput, SubmitRequest
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
+from hpcdist.runs.submission import Services, SubmitOutput, SubmitRequest
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
 from tests.plans import stored
@@ -126,7 +126,7 @@ def test_options_of_the_submission_are_those_of_the_stored_plan(tmp_path: Path) 
     queue.programs["qsub"] = lambda command: Completed(command, 0, "123\n")
     queue.shell = FakeShell([(("qsub",), queue.answer)])
     request = REQUEST._replace(scheduler="sge", files=lambda _: {"job.sh": "", "plan.json": plan})
-    control.submit(request, tmp_path, queue.services)
+    submission.submit(request, tmp_path, queue.services)
     assert [command.argv[-3:-1] for command in queue.shell.commands] == [("-g", "tga-x")]
 
 
@@ -142,7 +142,7 @@ class Seen:
         return SubmitOutput(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
 
 
-AGAIN = control._AGAIN
+AGAIN = submission._AGAIN
 LIVES = "the same experiment is pending as job 100, run mnist-1"
 FINISHED = Seen(
     [("mnist-1", "100")],
@@ -153,12 +153,12 @@ FINISHED = Seen(
 def repeated(runs: Path, queue: Queue) -> Seen:
     """Submit the experiment once more."""
     seen = Seen()
-    control.submit(REQUEST, runs, queue.services, seen.screen)
+    submission.submit(REQUEST, runs, queue.services, seen.screen)
     return seen
 
 
 def state_of(run: Run, queue: Queue) -> Status:
-    (report,) = control.status([run], queue.services)
+    (report,) = submission.status([run], queue.services)
     return report.status
 
 
@@ -169,7 +169,7 @@ def queue() -> Queue:
 
 def test_submit(tmp_path: Path, queue: Queue) -> None:
     seen = Seen()
-    run = control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    run = submission.submit(REQUEST, tmp_path, queue.services, seen.screen)
     directory = tmp_path / "mnist-1"
     assert run == only_run(tmp_path)
     assert (seen.results, seen.notes, run.directory.path) == ([("mnist-1", "100")], [], directory)
@@ -202,8 +202,8 @@ def test_options_and_mark_identify_a_submission_and_text_that_looks_like_them_do
 
 
 def test_a_run_may_begin_after_the_job_of_another_one(tmp_path: Path, queue: Queue) -> None:
-    control.submit(REQUEST._replace(after="99"), tmp_path, queue.services)
-    control.submit(REQUEST, tmp_path, queue.services)
+    submission.submit(REQUEST._replace(after="99"), tmp_path, queue.services)
+    submission.submit(REQUEST, tmp_path, queue.services)
     assert ["--dependency=afterany:99" in command.argv for command in queue.shell.commands] == [True, False]
 
 
@@ -212,7 +212,7 @@ def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
         raise PlanError("no")
 
     with pytest.raises(PlanError):
-        control.submit(SubmitRequest("mnist", "testbed", "slurm", "", broken), tmp_path, queue.services)
+        submission.submit(SubmitRequest("mnist", "testbed", "slurm", "", broken), tmp_path, queue.services)
     assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
     assert queue.shell.commands == []
 
@@ -223,14 +223,14 @@ def test_the_script_is_submitted_where_its_code_is(tmp_path: Path, queue: Queue)
         return CodeResult({"code.json": "{}"}, str(directory.path / "code"), ("a note",))
 
     notes: list[str] = []
-    run = control.submit(
+    run = submission.submit(
         REQUEST._replace(code=code), tmp_path, queue.services, SubmitOutput(note=notes.append)
     )
     folder = f"{run.directory.path}/code"
     (command,) = queue.shell.commands
     assert (command.cwd, dict(command.environment)["PWD"], notes) == (folder, folder, ["a note"])
     assert (run.directory.path / "code.json").read_text() == "{}"
-    control.submit(REQUEST, tmp_path, queue.services)
+    submission.submit(REQUEST, tmp_path, queue.services)
     assert (queue.shell.commands[1].cwd, "PWD" in dict(queue.shell.commands[1].environment)) == ("", False)
 
 
@@ -242,7 +242,7 @@ def test_code_that_is_not_complete_leaves_no_run(tmp_path: Path, queue: Queue, e
         raise error
 
     with pytest.raises(type(error)):
-        control.submit(REQUEST._replace(code=code), tmp_path, queue.services)
+        submission.submit(REQUEST._replace(code=code), tmp_path, queue.services)
     assert [*tmp_path.iterdir()] == [tmp_path / f".submit-{os.getuid()}.lock"]
     assert queue.shell.commands == []
 
@@ -257,9 +257,9 @@ def test_an_interrupted_submission_keeps_the_code_that_it_has(tmp_path: Path, qu
     request = REQUEST._replace(code=code)
     queue.last_save = 2  # created, submitting; killed before the id is saved
     with pytest.raises(Killed):
-        control.submit(request, tmp_path, queue.services)
+        submission.submit(request, tmp_path, queue.services)
     queue.last_save = 1000
-    run = control.submit(request, tmp_path, queue.services)
+    run = submission.submit(request, tmp_path, queue.services)
     assert (run.name, made, len(queue.jobs)) == ("mnist-1", ["mnist-1"], 1)
 
 
@@ -268,27 +268,27 @@ def test_a_refusal_is_recorded_and_may_be_tried_again(tmp_path: Path, queue: Que
         1, "sbatch: error: Batch job submission failed: Invalid qos specification"
     )
     with pytest.raises(SchedulerError, match="Invalid qos"):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     run = only_run(tmp_path)
     assert (run.record.phase, run.record.job_id) == ("refused", None)
     assert "Invalid qos" in run.record.message
     assert state_of(run, queue).state is JobState.UNSUBMITTED
     assert "Invalid qos" in state_of(run, queue).reason
     queue.answers.clear()
-    assert control.submit(REQUEST, tmp_path, queue.services).name == "mnist-2"
+    assert submission.submit(REQUEST, tmp_path, queue.services).name == "mnist-2"
 
 
 def test_no_sbatch_here(tmp_path: Path, queue: Queue, wording: Wording) -> None:
     queue.answers["sbatch"] = MISSING
     with pytest.raises(SchedulerError) as error:
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     wording(str(error.value).replace(str(tmp_path), "TMP"))
     assert only_run(tmp_path).record.phase == "refused"
 
 
 def test_a_lost_answer_is_found_by_the_token(tmp_path: Path, queue: Queue) -> None:
     queue.answers["sbatch"] = TIMED_OUT
-    assert control.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
+    assert submission.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
     assert only_run(tmp_path).record.phase == "submitted"
     assert queue.shell.programs == ["sbatch", "squeue", "sacct"]
     assert queue.pauses == [0.5]
@@ -298,7 +298,7 @@ def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> No
     queue.answers["sbatch"] = TIMED_OUT
     queue.answers["squeue"] = failed(1, "slurm_load_jobs error: Socket timed out on send/recv operation")
     with pytest.raises(SubmissionUnknown, match="hpcdist status mnist-1"):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == 1
     assert queue.pauses == sorted(queue.pauses)
     assert 5 < sum(queue.pauses) < 30
@@ -307,7 +307,7 @@ def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> No
     assert "within 120 s" in run.record.message
     assert state_of(run, queue).state is JobState.UNKNOWN
     with pytest.raises(SubmissionUnknown, match="mnist-1"):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == 1
 
     queue.answers.clear()
@@ -320,7 +320,7 @@ def test_a_lost_submission_is_never_repeated(tmp_path: Path, queue: Queue) -> No
 def test_the_next_submission_finishes_the_lost_one(tmp_path: Path, queue: Queue, looks: int) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.answers.clear()
     for _ in range(looks):
         assert state_of(only_run(tmp_path), queue).state is JobState.PENDING
@@ -334,9 +334,9 @@ def test_the_next_submission_finishes_the_lost_one(tmp_path: Path, queue: Queue,
 def test_again_submits_a_second_job(tmp_path: Path, queue: Queue) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.answers.clear()
-    assert control.submit(REQUEST, tmp_path, queue.services, again=True).record.job_id == "101"
+    assert submission.submit(REQUEST, tmp_path, queue.services, again=True).record.job_id == "101"
     assert repeated(tmp_path, queue) == FINISHED
 
 
@@ -352,7 +352,7 @@ def test_an_id_that_cannot_be_printed_is_printed_by_the_next(
     said = set()
     for _ in range(3):
         with pytest.raises(OutputError) as error:
-            control.submit(REQUEST, tmp_path, queue.services, SubmitOutput(full))
+            submission.submit(REQUEST, tmp_path, queue.services, SubmitOutput(full))
         said.add(str(error.value).replace(str(tmp_path), "TMP"))
         assert error.value.exit_code == 74
         assert (only_run(tmp_path).record.phase, only_run(tmp_path).record.job_id) == ("accepted", "100")
@@ -365,7 +365,7 @@ def test_an_id_that_cannot_be_printed_is_printed_by_the_next(
 def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Queue, last_save: int) -> None:
     queue.last_save, queue.failure = last_save, FULL
     seen = Seen()
-    assert control.submit(REQUEST, tmp_path, queue.services, seen.screen).record.job_id == "100"
+    assert submission.submit(REQUEST, tmp_path, queue.services, seen.screen).record.job_id == "100"
     assert seen.results == [("mnist-1", "100")]
     assert [note.partition(": ")[2] for note in seen.notes] == [
         "No space left on device: the job id is not saved, but will be found again"
@@ -379,12 +379,12 @@ def test_a_record_that_cannot_be_written_loses_no_job(tmp_path: Path, queue: Que
 def test_a_full_disk_before_the_submission(tmp_path: Path, queue: Queue) -> None:
     queue.last_save, queue.failure = 0, FULL
     with pytest.raises(OSError, match="No space left"):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     assert finding.list_runs(tmp_path) == ((), ())
     assert not (tmp_path / "mnist-1").exists()
     queue.last_save = 2
     with pytest.raises(OSError, match="No space left"):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs == []
 
 
@@ -396,7 +396,7 @@ def test_a_refusal_that_cannot_be_recorded_is_still_raised(
     )
     queue.last_save, queue.failure = 2, FULL
     with pytest.raises(SchedulerError) as error:
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     wording(str(error.value))
 
 
@@ -417,7 +417,7 @@ def test_an_interrupted_submission_whose_job_has_ended(
 ) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     queue.jobs["100"] = state
     queue.time += later
@@ -431,7 +431,7 @@ def test_an_interrupted_submission_whose_job_has_ended(
 def test_a_later_submission_does_not_adopt_an_ended_job(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     del queue.jobs["100"]
     queue.time += 1_000_000
@@ -441,17 +441,17 @@ def test_a_later_submission_does_not_adopt_an_ended_job(tmp_path: Path, queue: Q
 def test_a_submission_to_another_site_is_separate(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     seen = Seen()
-    control.submit(REQUEST._replace(site="other"), tmp_path, queue.services, seen.screen)
+    submission.submit(REQUEST._replace(site="other"), tmp_path, queue.services, seen.screen)
     assert seen == Seen([("mnist-2", "101")])
 
 
 def test_a_submission_with_a_future_time_is_resolved(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     (run,), _ = finding.list_runs(tmp_path)
     rundir.save(
         run.directory, replace(run.record, phase=Phase.SUBMITTING, submitted_at="2099-01-01T00:00:00+00:00")
@@ -468,7 +468,7 @@ def test_status_does_not_undo_concurrent_updates(tmp_path: Path, queue: Queue) -
     """`status` reads the record, asks for a while, and the submission ends in between."""
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     run = only_run(tmp_path)
     queue.services.update(run, phase=Phase.SUBMITTED, job_id="100")
@@ -478,7 +478,7 @@ def test_status_does_not_undo_concurrent_updates(tmp_path: Path, queue: Queue) -
 
 def test_a_phase_never_goes_back(tmp_path: Path, queue: Queue) -> None:
     """What `status` found out too late changes nothing, whatever it writes."""
-    run = control.submit(REQUEST, tmp_path, queue.services)
+    run = submission.submit(REQUEST, tmp_path, queue.services)
     for phase in (Phase.CREATED, Phase.SUBMITTING, Phase.REFUSED, Phase.ACCEPTED):
         late = queue.services.update(run, phase=phase, job_id="7", message="late")
         assert late == run == only_run(tmp_path)
@@ -486,7 +486,7 @@ def test_a_phase_never_goes_back(tmp_path: Path, queue: Queue) -> None:
 
 def test_concurrent_updates_keep_each_other(tmp_path: Path, queue: Queue) -> None:
     """`submit` writes between the moment in which `status` reads the record and that in which it writes."""
-    run = control.submit(REQUEST, tmp_path, queue.services)
+    run = submission.submit(REQUEST, tmp_path, queue.services)
     rundir.save(run.directory, replace(run.record, phase=Phase.ACCEPTED))
     submit = threading.Thread(target=lambda: Services(queue.shell).update(run, phase=Phase.SUBMITTED))
 
@@ -501,18 +501,18 @@ def test_concurrent_updates_keep_each_other(tmp_path: Path, queue: Queue) -> Non
 
 
 def test_a_submission_takes_two_minutes_at_most(tmp_path: Path, queue: Queue) -> None:
-    control.submit(REQUEST, tmp_path, queue.services)
+    submission.submit(REQUEST, tmp_path, queue.services)
     assert [command.timeout for command in queue.shell.commands] == [120]
-    assert sum(control._LOOKUP_PAUSES) + 120 < states.GRACE
+    assert sum(submission._LOOKUP_PAUSES) + 120 < job_states.GRACE
 
 
 def test_another_experiment_does_not_wait(tmp_path: Path, queue: Queue) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.answers.clear()
     other = SubmitRequest("other", "testbed", "slurm", "run: {cmd: other}\n", files)
-    assert control.submit(other, tmp_path, queue.services).record.job_id == "101"
+    assert submission.submit(other, tmp_path, queue.services).record.job_id == "101"
 
 
 @pytest.mark.parametrize(
@@ -525,11 +525,11 @@ def test_killed_before_a_record_is_written(
     """Whatever step this process dies at, there is one job in the end."""
     queue.last_save = last_save
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == sbatches
     assert [run.record.phase for run in finding.list_runs(tmp_path)[0]] == [phase] * (phase is not None)
     queue.last_save = 1000
-    assert control.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
+    assert submission.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
     assert list(queue.jobs) == ["100"]
 
 
@@ -541,7 +541,7 @@ def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool
         raise Killed
 
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, Services(FakeShell([(("sbatch",), die)]), lambda: queue.time))
+        submission.submit(REQUEST, tmp_path, Services(FakeShell([(("sbatch",), die)]), lambda: queue.time))
     run = only_run(tmp_path)
     assert run.record.phase == "submitting"
     if arrived:
@@ -549,7 +549,7 @@ def test_killed_while_sbatch_runs(tmp_path: Path, queue: Queue, *, arrived: bool
         return
     assert state_of(run, queue).state is JobState.UNKNOWN  # another process may be about to submit it
     with pytest.raises(SubmissionUnknown, match="--again"):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.time += 1000
     assert state_of(run, queue) == Status(
         JobState.UNSUBMITTED,
@@ -567,8 +567,8 @@ def test_ctrl_c_reports_the_job_that_may_exist(tmp_path: Path, queue: Queue) -> 
         raise KeyboardInterrupt
 
     shell = FakeShell([(("sbatch",), interrupted)])
-    with pytest.raises(control.Interrupted) as error:
-        control.submit(REQUEST, tmp_path, Services(shell, lambda: queue.time))
+    with pytest.raises(submission.Interrupted) as error:
+        submission.submit(REQUEST, tmp_path, Services(shell, lambda: queue.time))
     assert error.value.run == only_run(tmp_path)
     assert error.value.run.record.phase == "submitting"
 
@@ -576,7 +576,7 @@ def test_ctrl_c_reports_the_job_that_may_exist(tmp_path: Path, queue: Queue) -> 
 def test_a_killed_submission_gets_its_id_from_the_event_log(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 2
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     queue.last_save = 1000
     queue.jobs.clear()
     (tmp_path / "mnist-1" / "events").write_text("started 100_3 1700000000 0\n")
@@ -585,13 +585,13 @@ def test_a_killed_submission_gets_its_id_from_the_event_log(tmp_path: Path, queu
 
 
 def submitted(queue: Queue, runs: Path, count: int) -> list[Run]:
-    return [control.submit(REQUEST, runs, queue.services) for _ in range(count)]
+    return [submission.submit(REQUEST, runs, queue.services) for _ in range(count)]
 
 
 def test_one_squeue_for_all(tmp_path: Path, queue: Queue) -> None:
     runs = submitted(queue, tmp_path, 20)
     del queue.shell.commands[:]
-    reports = control.status(runs, queue.services)
+    reports = submission.status(runs, queue.services)
     assert [report.status.state for report in reports] == [JobState.PENDING] * 20
     assert queue.shell.programs == ["squeue"]
 
@@ -604,7 +604,7 @@ def test_exit_codes_come_from_accounting_else_from_the_controller(tmp_path: Path
         "JobId=102 JobName=x\n   JobState=FAILED Reason=NonZeroExitCode\n   Requeue=1 ExitCode=6:0\n"
     )
     del queue.shell.commands[:]
-    assert [report.status for report in control.status(runs, queue.services)] == [
+    assert [report.status for report in submission.status(runs, queue.services)] == [
         Status(JobState.RUNNING, "RUNNING", None, "", "squeue"),
         Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
         Status(JobState.FAILED, "FAILED", 6, "NonZeroExitCode", "scontrol"),
@@ -720,10 +720,10 @@ def test_an_end_is_queried_once(tmp_path: Path, queue: Queue, *, listed: bool) -
         if listed
         else Status(JobState.FAILED, "ended", 5, "", "run directory")
     )
-    reports = control.status(finding.list_runs(tmp_path)[0], queue.services)
+    reports = submission.status(finding.list_runs(tmp_path)[0], queue.services)
     assert [report.status for report in reports] == [expected] * 30
     assert queue.shell.programs == ["squeue", "sacct"]
-    again = control.status(finding.list_runs(tmp_path)[0], queue.services)
+    again = submission.status(finding.list_runs(tmp_path)[0], queue.services)
     assert again == reports
     assert queue.shell.programs == ["squeue", "sacct"]
 
@@ -741,9 +741,9 @@ def test_no_end_is_recorded_without_an_answer_of_the_queue(tmp_path: Path, queue
 def test_a_reused_id_is_recognised(tmp_path: Path, queue: Queue) -> None:
     (old,) = submitted(queue, tmp_path, 1)
     queue.tokens.clear()
-    new = control.submit(REQUEST, tmp_path, queue.services)
+    new = submission.submit(REQUEST, tmp_path, queue.services)
     assert (old.record.job_id, new.record.job_id) == ("100", "100")
-    assert [report.status.state for report in control.status([old, new], queue.services)] == [
+    assert [report.status.state for report in submission.status([old, new], queue.services)] == [
         JobState.UNKNOWN,
         JobState.PENDING,
     ]
@@ -753,19 +753,19 @@ def test_the_states_of_all_runs(tmp_path: Path, queue: Queue) -> None:
     submitted(queue, tmp_path, 2)
     (tmp_path / "mnist-2" / "record.json").write_text("{")
     runs, errors = finding.list_runs(tmp_path)
-    reports = control.status(runs, queue.services)
+    reports = submission.status(runs, queue.services)
     assert [report.run.name for report in reports] == ["mnist-1"]
     assert len(errors) == 1
 
 
 def test_cancel(tmp_path: Path, queue: Queue, wording: Wording) -> None:
     runs = submitted(queue, tmp_path, 2)
-    assert control.cancel(runs, queue.services) == runs
+    assert submission.cancel(runs, queue.services) == runs
     assert queue.shell.commands[-1].argv == ("scancel", "100", "101")
     queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as error:
-        control.cancel(runs, queue.services)
+        submission.cancel(runs, queue.services)
     wording(str(error.value))
 
 
@@ -776,7 +776,7 @@ def test_cancel_reports_all_problems(tmp_path: Path, queue: Queue, wording: Word
     del queue.jobs["101"]
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([alive, lost], queue.services)
+        submission.cancel([alive, lost], queue.services)
     wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
@@ -785,13 +785,13 @@ def test_cancel_affects_only_live_jobs_with_the_token(tmp_path: Path, queue: Que
     queue.jobs |= {"100": "COMPLETED", "101": "RUNNING", "102": "RUNNING"}
     queue.tokens["101"] = "hpcdist:another"
     queue.accounting = "101|RUNNING|0:0|None\n"
-    control.cancel([over, other], queue.services)
+    submission.cancel([over, other], queue.services)
     assert "scancel" not in queue.shell.programs
-    control.cancel([over, other, mine], queue.services)
+    submission.cancel([over, other, mine], queue.services)
     assert queue.shell.commands[-1].argv == ("scancel", "102")
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([mine], queue.services)
+        submission.cancel([mine], queue.services)
     wording(str(caught.value))
 
 
@@ -799,7 +799,7 @@ def test_cancel_of_a_job_that_is_not_listed_yet(tmp_path: Path, queue: Queue) ->
     """The order is given all the same; one for those that are listed does not fail with it."""
     listed, missing = submitted(queue, tmp_path, 2)
     del queue.jobs["101"]
-    ended = control.cancel([listed, missing], queue.services)
+    ended = submission.cancel([listed, missing], queue.services)
     assert [run.record.job_id for run in ended] == ["100", "101"]
     ends = [command.argv for command in queue.shell.commands if command.argv[0] == "scancel"]
     assert ends == [("scancel", "100"), ("scancel", "101")]
@@ -811,22 +811,22 @@ def test_cancel_of_an_unknown_job(tmp_path: Path, queue: Queue, wording: Wording
     queue.jobs.clear()
     queue.answers["scancel"] = failed(1, "scancel: error: Invalid job id specified\n")
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([missing], queue.services)
+        submission.cancel([missing], queue.services)
     wording(str(caught.value))
     queue.time += 200
-    assert control.cancel([only_run(tmp_path)], queue.services) == []
+    assert submission.cancel([only_run(tmp_path)], queue.services) == []
 
 
 def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue, wording: Wording) -> None:
     queue.answers |= {"sbatch": TIMED_OUT, "squeue": failed(1)}
     with pytest.raises(SubmissionUnknown):
-        control.submit(REQUEST, tmp_path, queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
     run = only_run(tmp_path)
     with pytest.raises(SchedulerError) as caught:
-        control.cancel([run], queue.services)
+        submission.cancel([run], queue.services)
     wording(str(caught.value).replace(str(tmp_path), "TMP"))
     queue.answers.clear()
-    (cancelled,) = control.cancel([run], queue.services)
+    (cancelled,) = submission.cancel([run], queue.services)
     assert (cancelled.record.job_id, queue.jobs["100"]) == ("100", "CANCELLED")
 
 
@@ -841,11 +841,11 @@ def test_wait(tmp_path: Path, queue: Queue) -> None:
         if word == "COMPLETED":
             queue.accounting = "100|COMPLETED|0:0|None\n101|COMPLETED|0:0|None\n"
 
-    def told(report: states.Report) -> None:
+    def told(report: job_states.Report) -> None:
         seen.append((report.run.name, report.status.state))
 
     services = Services(queue.shell, lambda: queue.time, sleep)
-    reports = control.wait(runs, services, on_change=told)
+    reports = submission.wait(runs, services, on_change=told)
     assert [report.status.exit_code for report in reports] == [0, 0]
     assert seen == [
         (name, state)
@@ -859,7 +859,7 @@ def test_wait(tmp_path: Path, queue: Queue) -> None:
 def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
-    (report,) = control.wait([run], queue.services)
+    (report,) = submission.wait([run], queue.services)
     assert report.status == SILENCE
     assert 900 < sum(queue.pauses) < 1000
     assert queue.shell.programs.count("squeue") < 60
@@ -868,7 +868,7 @@ def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path,
 def test_wait_for_what_was_never_submitted(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(Killed):
-        control.submit(REQUEST, tmp_path, queue.services)
-    (report,) = control.wait([only_run(tmp_path)], queue.services)
+        submission.submit(REQUEST, tmp_path, queue.services)
+    (report,) = submission.wait([only_run(tmp_path)], queue.services)
     assert report.status.state is JobState.UNSUBMITTED
     assert queue.pauses == []

@@ -11,7 +11,7 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Origin
 from hpcdist.planner.launcher_choice import launch_request
-from hpcdist.planner.selection import select
+from hpcdist.planner.partition_choice import select
 from hpcdist.site.model import Site
 from tests.experiments import environment, experiment, resources, where
 from tests.sites import shipped_site, site

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from hpcdist.base.command import Completed, Runner
 from hpcdist.base.errors import comma_list
-from hpcdist.runs import endings, state
+from hpcdist.runs import endings, event_states
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Services, reread, run_parallel, with_deadline
-from hpcdist.schedulers import common, schedulers
+from hpcdist.schedulers import answers, schedulers
 from hpcdist.schedulers.base import Query, Scheduler
 from hpcdist.schedulers.job import (
     APART,
@@ -210,7 +210,7 @@ class QueryResults:
         if self.replied is None and answered:
             self.replied = all(completed.ok for completed in answered)
         for completed in answered:
-            self._unreachable = self._unreachable or common.is_unreachable(completed)
+            self._unreachable = self._unreachable or answers.is_unreachable(completed)
             self._failure = self._failure or _failure(completed)
             for key, status in query.read(completed, left).items():
                 self._add(key, status, provisional=query.provisional)
@@ -359,10 +359,10 @@ def of_jobs(jobs: Sequence[Report]) -> Report:
 
 def _whole(run: Run, jobs: Sequence[Report]) -> Status:
     events = run.directory.events() if run.is_followed else ()
-    last = state.last_attempt(run, events)
+    last = event_states.last_attempt(run, events)
     if last is not None and jobs[last].is_over:
         # A job that was lost in the steps after the last attempt leaves them to a follower.
-        followers = jobs[last + 1 :] if state.is_in_steps(events, run.jobs[last].event_id) else ()
+        followers = jobs[last + 1 :] if event_states.is_in_steps(events, run.jobs[last].event_id) else ()
         if all(job.is_over for job in followers):
             return jobs[last].status
     numbered = enumerate(job.status for job in jobs)
@@ -550,10 +550,10 @@ def _of_training(run: Run, status: Status) -> Status:
     if not status.state.is_final or status.state is JobState.COMPLETED:
         return status
     events = run.directory.events()
-    if not state.has_completed(events, run.event_id):
+    if not event_states.has_completed(events, run.event_id):
         own = [event for event in events if event.job_id == run.event_id]
         is_killed = (status.state, status.exit_code) in (_TERMINATED, _KILLED)
-        is_cancelled = is_killed and state.cancelled_at(own) is not None
+        is_cancelled = is_killed and event_states.cancelled_at(own) is not None
         return replace(status, state=JobState.CANCELLED) if is_cancelled else status
     reason = f"its job was {status.state.value} when the program had ended"
     reason = f"{reason}: {status.reason}" if status.reason else reason

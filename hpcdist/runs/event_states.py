@@ -302,7 +302,7 @@ def of_run(run: Run, events: Sequence[Event]) -> str:
     A job that wrote its start and no end is ``running``, though a lost node writes none either; one that
     wrote nothing is ``unknown``, as it may be pending. So is one that may have been requeued or cancelled,
     or that has put itself into the queue again. Of several jobs it is that of the first which decides, as in
-    `hpcdist.runs.states`.
+    `hpcdist.runs.job_states`.
     """
     jobs = [_shown(*own) for own in zip(run.jobs, run.by_job(events), strict=True)]
     if (last := last_attempt(run, events)) is not None:
