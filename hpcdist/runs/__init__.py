@@ -8,7 +8,7 @@ accounting attempt_files attempts    what happened to it
 awaited search_progress    the jobs of runs that a dependency names; how far an adaptive search is
 requests this_machine    a plan becomes a request for `control`; the services of this machine
 shells    runs whose job is a shell in this terminal
-inside    where to run a command beside a job; the stacks of its ranks
+inside    where to run a command in a job; the stacks of its ranks
 address    where a notebook or a TensorBoard is
 code_copy git code_record job_code copying    what its program is made of, the files of its jobs, copies
 remotes    the same on machines that are reached by ssh

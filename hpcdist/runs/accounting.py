@@ -28,10 +28,7 @@ _DECODER: Final = json.Decoder(tuple[Usage, ...])
 
 
 def keep(runs: Iterable[Run], services: Services) -> None:
-    """Query the accounting of the jobs that have ended and of which nothing is kept, for a minute in all.
-
-    Of a run of several jobs that of each.
-    """
+    """Query and store the accounting of ended jobs that have none stored, for a minute in all."""
     from hpcdist.runs.services import with_deadline  # for what shows details of many runs
 
     services = services._replace(runner=with_deadline(services.runner, services.now))
@@ -41,10 +38,9 @@ def keep(runs: Iterable[Run], services: Services) -> None:
 
 
 def query(run: Run, services: Services) -> tuple[Usage, ...]:
-    """Return the starts of the job that the batch system has; what is kept of an ended job is not queried.
+    """Return the accounting records of a job, one for each start; stored ones are not queried again.
 
-    They are kept when the job has ended and they have its last start, for the time when they are forgotten;
-    after an hour whatever they are.
+    They are stored once the job has ended and its last start is among them, or after an hour as they are.
     """
     kept, accounting = _kept(run), _accounting(run)
     if kept is not None or run.job is None or accounting is None:
@@ -62,7 +58,7 @@ def _accounting(run: Run) -> Accounting | None:
 
 
 def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[Usage, ...]:
-    """Return the starts of a job in these answers, and keep them as `query` does."""
+    """Return the job's records in these answers, and store them as `query` does."""
     accounting = _accounting(run)
     if accounting is None or run.job is None:
         return ()
@@ -77,9 +73,9 @@ def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[
 
 
 def of_jobs(run: Run, services: Services) -> Callable[[Run], tuple[Usage, ...]]:
-    """Return a function from each job of a run to what `query` returns of it, which is queried once.
+    """Return a function that gives the result of `query` for each job of a run, each queried once.
 
-    All of them by the same commands, where the batch system has such.
+    All jobs are queried at once where the batch system allows it.
     """
     found: dict[RunDirectory, tuple[Usage, ...]] = {}
     asked = {job.directory: job.job for job in run.jobs if job.job and _kept(job) is None}
@@ -93,7 +89,7 @@ def of_jobs(run: Run, services: Services) -> Callable[[Run], tuple[Usage, ...]]:
 
 
 def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
-    """Whether all are over, and the last start of each element is among them: accounting lags behind."""
+    """Whether all records have an end and each element's last start is there: accounting lags behind."""
     if not found or any(usage.ended is None and not usage.state.is_final for usage in found):
         return False
     ends = {
@@ -106,7 +102,7 @@ def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
 
 
 def by_job(run: Run, usage: Iterable[Usage]) -> dict[str, list[Usage]]:
-    """Return the starts of each job or element, by its id in the event log."""
+    """Return each job's or element's records, by its id in the event log."""
     found: dict[str, list[Usage]] = {}
     trials = elements.numbers(run.record.trials)
     for each in usage:
@@ -117,7 +113,7 @@ def by_job(run: Run, usage: Iterable[Usage]) -> dict[str, list[Usage]]:
 
 
 def _nodes_of_components(run: Run) -> int:
-    """Return how many nodes a heterogeneous job has; 0 of another job.
+    """Return how many nodes a heterogeneous job has; 0 for others.
 
     Slurm's database has the first component before the others for a moment (tried).
     """
@@ -138,7 +134,7 @@ def _has_been_over(run: Run, now: float) -> bool:
 
 
 def read(directory: RunDirectory) -> tuple[Usage, ...] | None:
-    """Return the starts that are kept of an ended job; None where the file is missing or invalid."""
+    """Return the stored records of an ended job; None where the file is missing or invalid."""
     with contextlib.suppress(OSError, MsgspecError, RecursionError):
         return _DECODER.decode(directory.read(directory.own(FILE), _MAX_BYTES))
     return None

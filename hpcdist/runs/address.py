@@ -21,7 +21,7 @@ _TUNNEL: Final = rf"ssh -N -L [0-9]+:{_HOST}:[0-9]+ (?:-J {_LOGIN} )?{_LOGIN}"
 class Address(Struct, frozen=True, forbid_unknown_fields=True):
     """A server on a node, and how a browser elsewhere reaches it.
 
-    Parts are commands of ssh, and lines to copy: a job could write anything.
+    Fields are validated: a job could write anything, and ssh gets some.
     """
 
     kind: Annotated[str, Meta(pattern=r"\A[a-z]+\Z")]
@@ -31,12 +31,12 @@ class Address(Struct, frozen=True, forbid_unknown_fields=True):
     tunnel: Annotated[str, Meta(pattern=rf"\A{_TUNNEL}\Z")]
     """The command line that makes ``url`` reachable."""
     token: Annotated[str, Meta(pattern=r"\A(?:/[^\x00-\x1f\x7f]*)?\Z")]
-    """The file of its token; empty where it has none."""
+    """The file with its token; empty for none."""
 
     def through(self, host: str, directory: RunDirectory) -> Address:
-        """Return it as reached by this host of ``ssh``, in place of the login node as the job knows it.
+        """Return the address with this host of ``ssh`` in place of the login node that the job wrote.
 
-        ``directory``: the run's here, which has its token, too.
+        ``directory``: the run's directory here, with the token.
         """
         words = self.tunnel.split(" ")
         words[words.index("-J") + 1 if "-J" in words else -1] = host

@@ -1,4 +1,4 @@
-"""The files of attempts, ``attempts/N``, whose numbers programs and users count a run's attempts by."""
+"""The files ``attempts/N``; programs and users know the attempts of a run by these numbers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MAX_BYTES: Final = 1024
 class Numbered(NamedTuple):
     """An attempt: ``number`` is its HPCDIST_ATTEMPT, ``job`` its job or element of an array.
 
-    ``name``: its start of the job and its try, as in `Attempt.name`; empty for runs of earlier versions.
-    ``system_id``: its job or element as the batch system knows it: ``12_3`` of Slurm, ``12[3]`` of LSF.
+    ``name``: the job's start and the try in it, as in `Attempt.name`; empty in runs of earlier versions.
+    ``system_id``: the batch system's id of its job or element: ``12_3`` in Slurm, ``12[3]`` in LSF.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Numbered(NamedTuple):
 
 
 def numbered(directory: RunDirectory, element: str = "") -> tuple[Numbered, ...]:
-    """Return the attempts that have begun, by their numbers; of one element of an array, or of all."""
+    """Return the attempts that have begun, sorted by number, of one array element or of all."""
     folder = f"{FOLDER}/{element}" if element else FOLDER
     return tuple(sorted(_in(directory, folder)))
 
@@ -61,9 +61,9 @@ def _read(directory: RunDirectory, folder: str, name: str) -> Numbered:
 
 
 def saved(directory: RunDirectory, attempt: Numbered) -> float | None:
-    """Return when a file of the checkpoints was changed last before the attempt after this one began.
+    """Return when a checkpoint file was last changed before the next attempt began.
 
-    In seconds since 1970; None if there was none, or that is not known.
+    In seconds since 1970; None if there was no file, or if unknown.
     """
     own = split_id(attempt.job)[1]
     name = "/".join(filter(None, (FOLDER, own, f"{attempt.number}.saved")))
@@ -98,7 +98,7 @@ def check(directory: RunDirectory, number: int, element: str = "") -> None:
     raise ConfigError(Problem(f"{name} has no attempt {number}", hint=hint))
 
 
-# --- Packed trials: what their workers recorded of each of them, and the attempts that this comes to
+# --- Packed trials: what their workers recorded of each, and the attempts read from it
 
 _PREFIX: Final = "events."
 
@@ -127,7 +127,7 @@ def logs(directory: RunDirectory) -> list[TrialLog]:
 
 
 def of_programs(directory: RunDirectory) -> tuple[Event, ...]:
-    """Return the events of what runs the program: packed trials, in the order of their times, else jobs."""
+    """Return the events of packed trials, sorted by time; of the jobs if the run has none."""
     found = [event for log in logs(directory) for event in log.events]
     return tuple(sorted(found, key=lambda event: event.at)) or directory.events()
 
@@ -135,10 +135,10 @@ def of_programs(directory: RunDirectory) -> tuple[Event, ...]:
 def trial_attempts(
     directory: RunDirectory, plan: StoredPlan, jobs: Sequence[Attempt], now: float
 ) -> tuple[Attempt, ...]:
-    """Return the attempts of packed trials, in the order of their starts; ``jobs``: those of their jobs.
+    """Return the attempts of packed trials, sorted by start; ``jobs``: the attempts of their jobs.
 
-    One that was returned is ``requeued``; one whose job is over without its end has the state of the job,
-    ``vanished`` where that alone would be no reason. GPU-seconds are those of its worker's share.
+    A trial to be run again is ``requeued``; one without an end whose job is over has the job's state, or
+    ``vanished`` if the job completed or failed. GPU-seconds are its worker's share.
     """
     over = {attempt.job: attempt for attempt in jobs}  # the last one of each
     share = plan.gpus / plan.tasks if plan.gpus is not None and plan.tasks else None

@@ -38,7 +38,7 @@ UsageOf = Callable[[Run], Sequence[Usage]]
 _VAGUE: Final = frozenset(
     {REQUEUED, ENDED, *(state.value for state in (JobState.UNKNOWN, JobState.RUNNING, JobState.FAILED))}
 )
-"""States of which the accounting may know more."""
+"""States that the accounting may refine."""
 
 
 def read(
@@ -49,11 +49,11 @@ def read(
     hosts: bool = True,
     events: Sequence[Event] | None = None,
 ) -> tuple[Attempt, ...]:
-    """Return the attempts of a run with all that is known of them, in the order of their starts.
+    """Return the attempts of a run with all that is known of them, sorted by start.
 
-    ``usage`` queries the accounting of each of its jobs; else what is kept of it is used. What the event log
-    lacks is taken from there. ``hosts``: read them, too, from a file for each attempt. ``events``: the event
-    log, if it was read.
+    ``usage`` queries the accounting of each job; without it, stored accounting is used. It supplies what the
+    event log lacks. ``hosts``: also read hosts, from a file for each attempt. ``events``: the event log, if
+    it was read.
     """
     events = report.run.directory.events() if events is None else events
     plans = (run.directory.plan() for run in report.run.jobs)
@@ -69,7 +69,7 @@ def all_attempts(
     hosts: bool = False,
     events: Sequence[Event] | None = None,
 ) -> tuple[Attempt, ...]:
-    """Return the attempts as `read`; of packed trials those of each trial."""
+    """As `read`, but for packed trials return the attempts of each trial."""
     directory, jobs = report.run.directory, read(report, now, usage, hosts=hosts, events=events)
     if not (plan := directory.plan()).workers:
         return jobs
@@ -79,9 +79,9 @@ def all_attempts(
 
 
 def kept(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> tuple[Attempt, ...]:
-    """Return the attempts as `read` does, without their hosts, by what is kept of the run alone.
+    """Return the attempts as `read` does, without hosts, from the files of the run alone.
 
-    ``plan`` is that of its first job.
+    ``plan``: the plan of its first job.
     """
     plans = chain([plan], (job.directory.plan() for job in run.later))
     return _of_jobs(run, zip(run.jobs, plans, run.by_job(events), repeat(None)), now, None, hosts=False)
@@ -102,7 +102,7 @@ def _of_jobs(
         own = [*_with_hosts(run, plan, own)] if hosts else [*own]
         measured = usage(run) if usage else accounting.read(run.directory) or ()
         found += _with_usage(run, plan, own, now, measured)
-    if whole.is_followed:  # a follower that has not started is none yet
+    if whole.is_followed:  # a follower that has not started: no attempt
         found = [attempt for attempt in found if attempt.started is not None] or found[:1]
     return tuple(sorted(found, key=_order))
 
@@ -121,7 +121,7 @@ def of_events(
 def _of_job(
     run: Run, events: Sequence[Event], plan: StoredPlan, now: float, status: Status | None
 ) -> tuple[Attempt, ...]:
-    """Return the attempts of one job, whose events these are."""
+    """Return the attempts of one job, from its events."""
     status = run.record.ended or status
     shared = (run, plan, submitted(run), status)
     cancelled = dict(sorted((event.job_id, event.at) for event in events if event.what == "cancelled"))
@@ -137,9 +137,9 @@ def _of_job(
 
 
 def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> float | None:
-    """Return the GPUs that the job has times the hours of each attempt, of a running one up to now.
+    """Return the GPU-hours of all attempts together, of a running one up to now.
 
-    None where they are unknown: an attempt has no end or no start, and no accounting of it is kept.
+    None where they are unknown: an attempt has no start or no end, and no stored accounting.
     """
     found = of_events(run, plan, events, now)
     if run.record.ended and any(attempt.gpu_seconds is None for attempt in found):
@@ -156,7 +156,7 @@ def _order(attempt: Attempt) -> tuple[float, str, tuple[int, int]]:
 
 
 def _cancelled(job: str, cancelled: Mapping[str, int]) -> int | None:
-    """Return when a job was cancelled; all elements of an array are, by its id."""
+    """Return when it was cancelled; an array's elements also by the array's id."""
     if not cancelled:
         return None
     return max((cancelled[each] for each in (job, split_id(job)[0]) if each in cancelled), default=None)
@@ -165,7 +165,7 @@ def _cancelled(job: str, cancelled: Mapping[str, int]) -> int | None:
 def _with_usage(
     run: Run, plan: StoredPlan, found: Sequence[Attempt], now: float, usage: Sequence[Usage]
 ) -> Iterator[Attempt]:
-    """Yield the attempts, each with what the accounting has of its start of the job."""
+    """Yield the attempts, each with the accounting record of its start of the job."""
     if not usage:
         yield from found
         return
@@ -188,7 +188,7 @@ def _with_usage(
 
 
 def _starts(found: Iterable[Attempt]) -> dict[str, list[list[Attempt]]]:
-    """Return the attempts of each job, those of one start together."""
+    """Return each job's attempts, grouped by the job's starts."""
     jobs: dict[str, dict[int, list[Attempt]]] = {}
     for attempt in found:
         jobs.setdefault(attempt.job, {}).setdefault(attempt.number[0], []).append(attempt)
@@ -196,7 +196,7 @@ def _starts(found: Iterable[Attempt]) -> dict[str, list[list[Attempt]]]:
 
 
 def _matching(usage: Sequence[Usage], began: float | None, end: float) -> Usage | None:
-    """Return what the accounting has of a start: what it has most time in common with."""
+    """Return the accounting record that overlaps most with a start of the job."""
     common = {
         min(end, math.inf if each.ended is None else each.ended) - max(began or 0.0, each.started): each
         for each in usage
@@ -208,7 +208,7 @@ def _matching(usage: Sequence[Usage], began: float | None, end: float) -> Usage 
 
 
 def _filled(attempt: Attempt, usage: Usage) -> Attempt:
-    """Return the last attempt of a start with what only the accounting has of it."""
+    """Return the last attempt of a start, completed from the accounting."""
     is_better = usage.state.is_final and attempt.state in _VAGUE
     return attempt._replace(
         state=usage.state.value if is_better else attempt.state,
@@ -221,21 +221,21 @@ def _filled(attempt: Attempt, usage: Usage) -> Attempt:
 
 
 def _with_hosts(run: Run, plan: StoredPlan, found: Iterable[Attempt]) -> Iterator[Attempt]:
-    """Yield the attempts with the nodes that the script recorded; earlier versions did at the last start."""
+    """Yield attempts with the nodes that the script recorded; earlier versions kept the last start's."""
     for starts in _starts(found).values():
         for group in starts:
             folder = f"jobs/{folder_of(plan, group[0].job)}"
             names = (f"nodes.{group[0].number[0]}", *(("nodes",) if group is starts[-1] else ()))
             hosts = next(filter(None, (_nodes(run, f"{folder}/{name}") for name in names)), None)
-            for attempt in group:  # one that takes the place of a lost node has other ones
+            for attempt in group:  # one that replaces a lost node has other nodes
                 if attempt.number[1]:
                     hosts = _nodes(run, f"{folder}/nodes.{attempt.name}") or hosts
                 yield attempt._replace(hosts=hosts)
 
 
 def folder_of(plan: StoredPlan, job: str) -> str:
-    """Return the name of the folder in ``jobs`` that a job, or an element of an array, has."""
-    mark = "+" if plan.workers else "_"  # beside trials
+    """Return the name of the folder in ``jobs`` of a job or array element."""
+    mark = "+" if plan.workers else "_"  # trials have _
     return mark.join(filter(None, split_id(job)))
 
 

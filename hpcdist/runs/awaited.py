@@ -1,7 +1,7 @@
 """Dependencies that name runs: they become the ids of jobs when a plan is made.
 
-A plan is made on any machine, but only the runs directory knows which jobs a run has. What a run that has
-ended fulfils is left out, since a batch system forgets its jobs; what it can never fulfil is refused.
+A plan is made on any machine, but only the runs directory knows which jobs a run has. Conditions that an
+ended run fulfils are left out, since batch systems forget jobs; impossible conditions are refused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PATH: Final = ("batch", "dependency")
 _NEEDS_GOOD: Final = ("afterok", "aftercorr", "afterburstbuffer")
 
 Alternatives = Sequence[Sequence[WaitCondition]]
-"""What is waited for: all conditions of one of these; none are never fulfilled, an empty one always is."""
+"""Fulfilled if all conditions of any one are; no alternatives: never; an empty one: always."""
 
 
 class _Awaited(NamedTuple):
-    """A run, or an element of it, that an experiment waits for, and the jobs that may still count."""
+    """A run, or an element of it, that an experiment waits for, and its state."""
 
     name: str
     run: Run
@@ -50,7 +50,7 @@ class _Awaited(NamedTuple):
 
     @property
     def bad_end(self) -> Status | None:
-        """How a job of it ended that no other goes on with, so that the run will not have completed."""
+        """The bad end of a job that no later job continues, so that the run cannot complete."""
         counted = self.report.jobs[self.run.continued :] if not self.run.is_followed else ()
         ends = (job.status for job in counted if job.status.state.is_final)
         return next((end for end in ends if end.state is not JobState.COMPLETED), None)
@@ -63,7 +63,7 @@ class _Awaited(NamedTuple):
         return next(having, self.run)
 
     def ids(self) -> list[AwaitedJob]:
-        """Return the jobs that live, those of the element alone if one is named."""
+        """Return the jobs that have not ended; for an element, its job alone."""
         if self.element:
             index = elements.numbers(self._job.record.trials).place(int(self.element)) or int(self.element)
             return [AwaitedJob(self._job.event_id, str(index))]
@@ -76,8 +76,8 @@ def resolved(
 ) -> Experiment:
     """Return the experiment with the ids of jobs where its dependency names runs.
 
-    ``services``: they are asked for the states of those runs, by one query; without them the records count.
-    ``remote``: the one to which it is to be submitted; empty for this machine.
+    ``services`` query the states of those runs at once; without services, the records are used. ``remote``:
+    where the experiment is to be submitted; empty for this machine.
 
     Raises:
         ConfigError: if there is no such run, it is on another machine, or it never fulfils the condition.
@@ -94,10 +94,10 @@ def resolved(
 
 
 def _check_last(waits: Sequence[Dependency], found: Mapping[str, _Awaited]) -> None:
-    """Check that each search whose end is waited for has its last job.
+    """Check that each search whose end is awaited has its last job.
 
     Raises:
-        ConfigError: of a search whose next generation is chosen when one has ended.
+        ConfigError: for a search with a generation that is not submitted yet.
     """
     conditions = (wait for one in waits for wait in one.conditions if wait.awaited != "after")
     names = {job.id for wait in conditions for job in wait.jobs if job.is_run}
@@ -187,7 +187,7 @@ def _text(one: Dependency, found: Mapping[str, _Awaited]) -> str:
 
 
 def _condition(wait: WaitCondition, found: Mapping[str, _Awaited]) -> tuple[Alternatives, list[Problem]]:
-    """Return what a condition comes to, and why it is never fulfilled."""
+    """Resolve a condition; also return why it is never fulfilled."""
     own = tuple(job for job in wait.jobs if not job.is_run)
     alternatives: Alternatives = [(WaitCondition(wait.kind, own),)] if own or not wait.jobs else [()]
     for job in (job for job in wait.jobs if job.is_run):
@@ -199,7 +199,7 @@ def _condition(wait: WaitCondition, found: Mapping[str, _Awaited]) -> tuple[Alte
 
 
 def _joined(before: Sequence[WaitCondition], after: Sequence[WaitCondition]) -> Sequence[WaitCondition]:
-    """Return both conditions, those of one kind as one: ``afterok:12:13``."""
+    """Join both; two conditions of one kind become one: ``afterok:12:13``."""
     if before and after and before[-1].kind == after[0].kind:
         last = WaitCondition(before[-1].kind, (*before[-1].jobs, *after[0].jobs))
         return (*before[:-1], last, *after[1:])
@@ -207,7 +207,7 @@ def _joined(before: Sequence[WaitCondition], after: Sequence[WaitCondition]) -> 
 
 
 def _of_run(wait: WaitCondition, job: AwaitedJob, one: _Awaited) -> tuple[Alternatives, Problem | None]:
-    """Return what waiting for a run comes to, or why that never ends."""
+    """Resolve a condition on one run, or return why it never holds."""
     kind, end = wait.awaited, one.end
     if end is None and kind in _NEEDS_GOOD and not one.element:
         end = one.bad_end
@@ -225,7 +225,7 @@ def _of_run(wait: WaitCondition, job: AwaitedJob, one: _Awaited) -> tuple[Altern
         several = "attempts as jobs" if one.run.is_followed else "jobs"
         message = f"{one.name} has several {several} ({names}): {kind} of them is no one condition"
         return (), Problem(message, _PATH, f"write `afterany:{one.name}`, or the id of one", word=job.id)
-    # The attempt that completes the training cancels those behind it: any one is enough.
+    # The attempt that completes the training cancels the later ones: any one is enough.
     return [(WaitCondition(wait.kind, (each,)),) for each in ids], None
 
 

@@ -21,8 +21,8 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
 
     An ended job is left alone, unless it has left processes behind. So is another job that was given the same
     id: only a job with the run's token is cancelled. A job that the batch system does not list may have been
-    submitted just now, so it is cancelled, too. The run is marked: another process may be submitting a
-    follower, which then begins no attempt.
+    submitted just now, so it is cancelled, too. The run is marked, so that a follower that is just being
+    submitted begins no attempt.
 
     Raises:
         SchedulerError: if the batch system refused or did not answer, or the job of a run is unknown.
@@ -50,7 +50,7 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
 def cancel_element(report: Report, element: int, index: int, services: Services) -> bool:
     """Cancel an element of the job of this report; return whether the batch system was asked to.
 
-    ``element``: its number in the run; ``index``: that in the array of its job.
+    ``element``: its number in the run; ``index``: in the array of its job.
 
     Raises:
         SchedulerError: if the batch system cannot, refused or did not answer.
@@ -70,13 +70,13 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
         why = completed.stderr.strip() or f"exit code {completed.returncode}"
         raise SchedulerError(Problem(f"{job.name}/{element} could not be cancelled: {why}"))
     endings.record_cancelled(job, at, element)
-    if report.run.record.remote:  # else the next look there would not have it
+    if report.run.record.remote:  # or the next mirror update removes it
         runner.run(endings.command_to_record_cancelled([job], at, element))
     return True
 
 
 def _mark(whole: Sequence[Report], services: Services) -> list[Run]:
-    """Mark the runs of which a job can be cancelled; return those that were not marked before."""
+    """Mark the runs with a job that can be cancelled; return the newly marked ones."""
     alive = [
         report.run for report in whole if any(job.run.job and _can_be_cancelled(job) for job in report.jobs)
     ]
@@ -90,7 +90,7 @@ def _mark(whole: Sequence[Report], services: Services) -> list[Run]:
 def _do_there(
     command: Callable[[Sequence[RunDirectory]], Command], runs: Sequence[Run], services: Services
 ) -> None:
-    """Run the command for the runs of each remote: a job looks at the files that are where it runs.
+    """Run the command on the remote of each run: a job looks at the files where it runs.
 
     A remote that does not answer refuses to cancel as well, and says why then.
     """
@@ -133,7 +133,7 @@ def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Prob
         return
     for job in jobs:
         endings.record_cancelled(job, at)
-    if group[0].run.record.remote:  # else the next look there would not have it
+    if group[0].run.record.remote:  # or the next mirror update removes it
         runner.run(endings.command_to_record_cancelled(jobs, at))
 
 
@@ -173,14 +173,14 @@ def _is_lost(run: Run) -> bool:
     return run.job is None and run.record.phase == Phase.SUBMITTING
 
 
-# --- The end of a search before its last trial, or of a training before its last attempt
+# --- Ending a search before its last trial, or a training before its last attempt
 
 
 FILE: Final = "stop"
 _MOST: Final = 4096
 _BY_CANCEL: Final = "by hpcdist cancel\n"
 _CANCELLED: Final = "cancelled"
-"""The file of a run whose user cancelled it: a job that is submitted at this moment begins no attempt."""
+"""The file that marks a cancelled run: a job that is submitted at this moment begins no attempt."""
 
 
 def request(directory: RunDirectory, reason: str) -> None:
@@ -206,24 +206,24 @@ def reason(directory: RunDirectory) -> str:
 
 
 def mark_cancelled(directory: RunDirectory) -> None:
-    """Let no further job of the run be submitted and no attempt begin, as far as the disk permits."""
+    """Mark the run: no further job is submitted and no attempt begins, as far as the disk permits."""
     with contextlib.suppress(OSError):
         directory.write(_CANCELLED, _BY_CANCEL)
 
 
 def command_to_mark_cancelled(directories: Sequence[RunDirectory]) -> Command:
-    """Return the command that does so on another machine."""
+    """Return `mark_cancelled` as a command for a remote."""
     script = f'for run; do (umask 077 && echo "{_BY_CANCEL.strip()}" >"$run/{_CANCELLED}"); done'
     return Command(("sh", "-c", script, "hpcdist", *(str(one.path) for one in directories)))
 
 
 def command_to_unmark_cancelled(directories: Sequence[RunDirectory]) -> Command:
-    """Return the command that undoes that there: the batch system refused to cancel these runs."""
+    """Return `unmark_cancelled` as a command for a remote."""
     return Command(("rm", "-f", "--", *(str(one.path / _CANCELLED) for one in directories)))
 
 
 def unmark_cancelled(directory: RunDirectory) -> None:
-    """Let it go on: the batch system refused to cancel it."""
+    """Remove the mark: the batch system did not cancel it."""
     with contextlib.suppress(OSError), directory.opened():
         (directory.path / _CANCELLED).unlink(missing_ok=True)
 
@@ -234,7 +234,7 @@ def is_cancelled(directory: RunDirectory) -> bool:
 
 
 def withdraw(directory: RunDirectory, *, attempts: bool) -> None:
-    """Let trials start again, and with ``attempts`` further ones of a program, which are counted anew.
+    """Let trials start again; ``attempts``: also attempts of the program, counted from here.
 
     Raises:
         OSError: if a file cannot be removed or written, or the directory belongs to another user.

@@ -42,7 +42,7 @@ shift
 git diff --no-color --no-ext-diff --no-textconv --src-prefix=a/ --dst-prefix=b/ "$@" HEAD | head -c "$most"
 """
 _TOP_ALONE: Final = ("--ignore-submodules=dirty",)
-"""Submodules have a configuration of their own, with filters of their own."""
+"""Submodules have their own configuration, with their own filters."""
 
 _WORDS: Final = {"1": 8, "2": 9, "u": 10}
 """How many words of a line of ``git status`` come before the name, by the kind of the line."""
@@ -52,7 +52,7 @@ class State(NamedTuple):
     """The state of a git work tree; ``prefix`` is the path from its ``top`` to the folder, with a final /.
 
     ``changed``: files that are tracked and differ from the commit; ``untracked``: others that git does not
-    ignore, folders with a final /. ``options``: those of git without filters, None with them.
+    ignore, folders with a final /. ``options``: switch off git's filters; None with filters.
     """
 
     top: Path
@@ -70,7 +70,7 @@ def read_state(
 ) -> State | None:
     """Return the state of the folder's work tree, None where there is none, no git, or no answer in time.
 
-    ``left_out``: whether a file or folder without a track is none of the user's, as a directory of runs.
+    ``left_out``: whether an untracked file or folder is not the user's, such as a runs directory.
     ``filters``: whether the programs that the folder's configuration names as filters may be run.
     """
     options = None if filters else git.without_filters(folder, runner, _TIMEOUT)
@@ -154,8 +154,8 @@ def recorded(state: State | None) -> dict[str, Any]:
 
 # --- Which files a snapshot has: those that git would track, else all but what is plainly no code
 #
-# A snapshot is of the whole work tree, even where a job is submitted in a folder of it: programs import and
-# read what is beside that folder.
+# A snapshot has the whole work tree, even if a job is submitted in a folder of it: programs import and read
+# files next to that folder.
 
 MOST_FILES: Final = 100_000
 PATH: Final = ("batch", "code")
@@ -169,10 +169,10 @@ _NO_CODE: Final = frozenset(
      ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints", "runs", "hpcdist-tracking")
 )  # fmt: skip
 _ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
-"""What a folder has that is a virtual environment."""
+"""What marks a folder as a virtual environment."""
 
 LeftOut = Callable[[Path], bool]
-"""Whether a file or folder is left out of a snapshot and what is recorded, as directories of runs are."""
+"""Whether the snapshot and the record leave out a file or folder, such as a runs directory."""
 
 
 class FileListing(NamedTuple):
@@ -263,7 +263,7 @@ _SHOWN: Final = 3
 
 
 class File(NamedTuple):
-    """A name of a listing that is there, and what the file system says of it."""
+    """A name of a listing that exists, with its stat(2) result."""
 
     name: str
     found: os.stat_result
@@ -281,7 +281,7 @@ class File(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The files of a snapshot, and the names of those that are of no kind that can be copied."""
+    """The files of a snapshot, and the names of files whose kind cannot be copied."""
 
     files: tuple[File, ...]
     left_out: tuple[str, ...]
@@ -293,7 +293,7 @@ class Contents(NamedTuple):
 
 
 def contents(listing: FileListing, limit: int) -> Contents:
-    """Return the files of a listing that are there.
+    """Return the files of a listing that exist.
 
     Raises:
         ConfigError: when they are larger than ``limit`` bytes, or one cannot be examined.
@@ -449,7 +449,7 @@ def _check(done: Completed, url: str, ref: str) -> Completed:
 RECORD: Final = "code.json"
 FOLDER: Final = "code"
 _LOCK: Final = ".submit-"
-"""How the names of locks begin that a directory of runs has (`hpcdist.base.locks`)."""
+"""The prefix of names of locks in a runs directory (`hpcdist.base.locks`)."""
 
 LIMIT: Final = 100 << 20
 """The bytes of a snapshot, unless ``batch.max_code_size`` says otherwise."""
@@ -472,7 +472,7 @@ class Choice(NamedTuple):
 class CodeResult(NamedTuple):
     """What was done: the files of the record, and the folder where the job starts, empty for this one.
 
-    ``notes``: what the user should know. ``action``: the copy in a few words, empty where there is none.
+    ``notes``: what the user should know. ``action``: the copy in a few words, empty without one.
     """
 
     files: Mapping[str, str] = {}
@@ -504,7 +504,7 @@ _GIT: Final = "the job runs the commit without them"
 
 
 def _runs_of(run: Path) -> LeftOut:
-    """Return whether a path is a run beside this one, in one, or a folder that has nothing but runs."""
+    """Return the test for paths in runs of this runs directory, or for a directory of runs alone."""
     runs = run.parent.resolve()
 
     def is_run(name: str) -> bool:

@@ -37,9 +37,9 @@ class CodeRecord(Struct, frozen=True):
 
 
 def read(directory: RunDirectory) -> CodeRecord:
-    """Return the record of a run; all is unknown of one that is missing or damaged."""
+    """Return the record of a run; all fields are None if it is missing or damaged."""
     try:
-        # Not msgspec.json: a name that is no UTF-8 stands there as a lone surrogate.
+        # Not msgspec.json: a name that is not UTF-8 is stored as a lone surrogate.
         return msgspec.convert(json.loads(directory.read(RECORD, _MAX_BYTES)), CodeRecord)
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return CodeRecord()

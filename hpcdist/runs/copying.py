@@ -1,8 +1,8 @@
 """Copies of what a run has, for a run that begins with them: outputs, checkpoints and the copy of its code.
 
-Each file is one of its own, as programs may write in place; where the file system can, the copy shares the
-blocks of the original until one is written (copy_file_range(2)). A symbolic link stays one: within the run it
-leads to the copy, and out of it to where it led. What disappears meanwhile is left out.
+Each copy is a separate file, as programs may write in place; where the file system can, it shares the blocks
+of the original until one is written (copy_file_range(2)). A symbolic link stays one: within the run it leads
+to the copy, and out of it to where it led. What disappears meanwhile is left out.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from hpcdist.runs.rundir import OPTIONS, RunDirectory
 from hpcdist.script import trial_table
 
 KEPT: Final = ("outputs", "checkpoints")
-"""The folders with which a copy of a run begins."""
+"""The folders that a copy of a run starts with."""
 
 COPIED: Final = "copied"
-"""A file of a run that began with such copies; scripts read whether it is there."""
+"""The file that marks a run with such copies; scripts check whether it exists."""
 
 _DIFF: Final = "code.diff"
 _MOST: Final = 1 << 28
@@ -36,7 +36,7 @@ _PIECE: Final = 1 << 30
 
 
 def copy(run: RunDirectory, new: RunDirectory) -> None:
-    """Let a new run begin with the outputs and checkpoints of this one.
+    """Copy the outputs and checkpoints of this run into a new one.
 
     Raises:
         OSError: if a file cannot be read or written.
@@ -47,7 +47,7 @@ def copy(run: RunDirectory, new: RunDirectory) -> None:
 
 
 def mark(run: RunDirectory, new: RunDirectory) -> None:
-    """Let a new run know that it begins with copies of this one's files.
+    """Mark a new run as one that begins with copies of this one's files.
 
     Raises:
         OSError: if that cannot be written.
@@ -56,10 +56,10 @@ def mark(run: RunDirectory, new: RunDirectory) -> None:
 
 
 def copy_code(run: RunDirectory, new: RunDirectory) -> CodeResult:
-    """Let a new run have a copy of the code that this one has.
+    """Copy the code of this run into a new one.
 
     Raises:
-        ConfigError: if this one has none any more.
+        ConfigError: if its code is gone.
         OSError: if a file cannot be read or written.
     """
     if not (run.path / FOLDER).is_dir():
@@ -118,7 +118,7 @@ def _copy_bytes(stream: BinaryIO, copied: BinaryIO, size: int) -> None:
     shutil.copyfileobj(stream, copied)
 
 
-# --- What of a run directory may be given to others: files without values like secrets
+# --- What may be shared of a run directory: its files, with values like secrets masked
 
 
 MASK: Final = "********"
@@ -130,7 +130,7 @@ _SEARCHED: Final = NAMES[:5]
 """Where secrets are looked for; a diff is of a program, in which such names are variables."""
 
 _RUNTIME: Final = "\n# --- The runtime of hpcdist "
-"""What is the same in every script begins so."""
+"""Begins what is the same in every script."""
 
 _LIMIT: Final = 1 << 26
 _SHORTEST: Final = 6
@@ -160,7 +160,7 @@ class Masked:
 
 
 def secrets(directory: RunDirectory, params: Mapping[str, Any]) -> set[str]:
-    """Return the values in the files of a run, and in params, whose names are those of secrets.
+    """Return the values in the files of a run, and in params, whose names look like secrets.
 
     A file that cannot be read has none.
     """
@@ -172,7 +172,7 @@ def secrets(directory: RunDirectory, params: Mapping[str, Any]) -> set[str]:
 
 
 def secrets_in(texts: Iterable[str], *params: Mapping[str, Any]) -> set[str]:
-    """Return the values in these texts, and in params, whose names are those of secrets."""
+    """Return the values in these texts, and in params, whose names look like secrets."""
     parts = (text.partition(_RUNTIME)[0] for text in texts)
     found = {next(filter(None, match.groups()), "") for text in parts for match in _SECRET.finditer(text)}
     pairs = (pair for each in params for pair in each.items())
@@ -181,9 +181,9 @@ def secrets_in(texts: Iterable[str], *params: Mapping[str, Any]) -> set[str]:
 
 
 def read(directory: RunDirectory, *params: Mapping[str, Any]) -> tuple[dict[str, str], Masked]:
-    """Return the files that there are, masked, and what masked them, for other texts of the run.
+    """Return the existing files, masked, and the mask, for other texts of the run.
 
-    ``params``: those of the run, and of each of its elements.
+    ``params``: of the run, and of each of its elements.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.

@@ -1,6 +1,6 @@
-"""The elements of an array, kept as ranges: of a million, ``0-999999`` is all that is kept.
+"""The elements of an array, stored as ranges: a million are just ``0-999999``.
 
-The elements of a search may have other numbers, those of their trials: ``1001-2000`` or ``3,17,20-24``.
+The elements of a search may be numbered as their trials: ``1001-2000`` or ``3,17,20-24``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Elements:
         return index in self._single or any(index in part for part in self._longer)
 
     def outside(self, known: Container[int | None]) -> Iterator[int]:
-        """Yield the indices that are not known; one of overlapping ranges may come twice."""
+        """Yield the indices that are not known; an index in two ranges may come twice."""
         return (index for part in self.ranges for index in part if index not in known)
 
     def first_outside(self, known: Container[int | None]) -> int | None:
@@ -47,7 +47,7 @@ class Elements:
         return ",".join(_text_of_range(part) for part in self.ranges)
 
     def at(self, place: int) -> int | None:
-        """Return the number at this place, from 1; None behind the last."""
+        """Return the number at this place, from 1; None after the last."""
         for part in self.ranges:
             if place <= len(part):
                 return part[place - 1] if place > 0 else None

@@ -1,4 +1,4 @@
-"""How jobs ended by the event logs in their run directories, and what hpcdist adds to these logs."""
+"""How jobs ended, read from the event logs of their runs, and what hpcdist adds to these logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import NODE, Job, Status, element_id, split_id
 
 RESUMED: Final = "resumed"
-"""The event of a search whose trials may fail again as often as at its beginning."""
+"""The event of a resumed run: its failures are counted from 0 again."""
 
 LOST: Final = "lost"
 """The event of a node that was lost; `status` may find it after the end."""
@@ -30,7 +30,7 @@ def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
     """Add to the event log that the user cancelled the job, as a batch system may forget why a job ended.
 
     ``at``: before the batch system was asked to, or the end would seem to come first; scripts write whole
-    seconds. ``element``: the one that was cancelled alone. A log that cannot be written is ignored.
+    seconds. ``element``: if it alone was cancelled. A log that cannot be written is ignored.
     """
     directory, new = _directory(job), _cancelled(job, at, element)
     if any((event.what, event.job_id) == (new.what, new.job_id) for event in directory.events()):
@@ -40,7 +40,7 @@ def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
 
 
 def command_to_record_cancelled(jobs: Sequence[Job], at: float, element: int | None = None) -> Command:
-    """Return the command that does so on another machine."""
+    """Return `record_cancelled` as a command for remotes."""
     return _command_to_append((job, _cancelled(job, at, element)) for job in jobs)
 
 
@@ -57,7 +57,7 @@ def record_lost(job: Job, nodes: Iterable[str], at: float) -> None:
 
 
 def command_to_record_lost(job: Job, nodes: Iterable[str], at: float) -> Command:
-    """Return the command that does so on another machine."""
+    """Return `record_lost` as a command for a remote."""
     return _command_to_append((job, event) for event in _lost(job, nodes, at))
 
 
@@ -145,6 +145,6 @@ def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status 
     ends = {index: end_of(log, cancelled or cancelled_at(log), plan) for index, log in by_index.items()}
     found: dict[int | None, Status] = {index: status for index, status in ends.items() if status}
     others = end_of([], cancelled, plan) if indices else None
-    if others and len(found) < len(ends):  # one that may run again is none of the others
+    if others and len(found) < len(ends):  # an element that may run again is excluded
         return dict.fromkeys(indices.outside(ends), others) | found, None
     return found, others

@@ -1,6 +1,6 @@
-"""What a run's event log comes to: how each start of its jobs ended, its attempts, and the state of all.
+"""What a run's event log means: how each start of its jobs ended, its attempts, and its state.
 
-What the batch system answered, where it did, is a ``Status``.
+The batch system's answer, if there is one, is a ``Status``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ RETURNED: Final = "returned"
 """The event of a packed trial's start that did not end the trial: it is to run again."""
 
 _TOLD: Final = "terminated"
-"""The event of a script that got TERM before its program ended with 0, which may not have finished then.
+"""The event of a script that got TERM before its program exited with 0: it may be unfinished.
 
-Without it exit code 0 is the program's own, also where a cancellation kills the script before it exits.
+Without it, exit code 0 is the program's own, also if a cancellation kills the script before it exits.
 """
 
 _SKIPPED: Final = "skipped"
@@ -34,7 +34,7 @@ _SKIPPED: Final = "skipped"
 
 _OVER: Final = "over"
 _AGAIN: Final = "again"
-"""The events whose value is why an attempt ended: there is to be none after it, or another one."""
+"""The events whose value is why an attempt ended: ``over``: the last one; else another follows."""
 
 _IN_STEPS: Final = "finishing"
 _MARKS: Final = ("started", _OVER, _IN_STEPS, ENDED)
@@ -43,7 +43,7 @@ _SHOWN: Final = ("started", _IN_STEPS, "timeout", ENDED, REQUEUED)
 
 _ENDS: Final = (ENDED, REQUEUED)
 _OF_PACKED: Final = {RETURNED: REQUEUED, CANCELLED: JobState.CANCELLED.value, PRUNED: PRUNED}
-"""The states of starts of packed trials that ended in another way than their program."""
+"""The states of packed trials' starts that did not end by their program's exit."""
 
 _WHOLE: Final = ["started", ENDED]
 """The events of most elements of arrays."""
@@ -79,13 +79,13 @@ class Attempt(NamedTuple):
     hosts: tuple[str, ...] | None = None
     exit_code: int | None = None
     gpu_seconds: float | None = None
-    """Those of the GPUs that the plan requests, up to now while it runs."""
+    """GPU-seconds of the GPUs that it has, up to now while it runs."""
     max_memory: int | None = None
     """The bytes that the batch system measured of its start of the job."""
     why: str = ""
     """Why it ended, where the script could record it: ``timeout``, ``failure`` and the like."""
     usage: Usage | None = None
-    """What the accounting has of its start of the job, in which there may have been other attempts."""
+    """The accounting record of its start of the job, which may include other attempts."""
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class Attempt(NamedTuple):
 
 
 def cancelled_at(log: Iterable[Event]) -> int | None:
-    """Return when the user cancelled the last of what has these events; None if it was not cancelled."""
+    """Return the time of the last cancellation in these events; None without one."""
     return max((event.at for event in log if event.what == CANCELLED), default=None)
 
 
@@ -158,7 +158,7 @@ def has_completed(events: Iterable[Event], job: str) -> bool:
 
 
 def is_in_steps(events: Iterable[Event], job: str) -> bool:
-    """Return whether the last that the job wrote is that the steps after its program had begun."""
+    """Return whether the job's last mark is that the steps after its program had begun."""
     last = _last(event for event in events if event.job_id == job).last(*_MARKS)
     return last is not None and last.what == _IN_STEPS
 
@@ -179,7 +179,7 @@ def last_attempt(run: Run, events: Sequence[Event]) -> int | None:
 
 
 class Log(NamedTuple):
-    """The event log of one job, or of an element of an array, and with what it is read."""
+    """The event log of one job or array element, and what else is needed to read it."""
 
     job: str
     events: Sequence[Event]
@@ -206,14 +206,14 @@ class Log(NamedTuple):
             queued = next((float(event.at) for event in start.all(*_ENDS)), None)
 
     def _of_element(self, began: Event, ended: Event, queued: float | None) -> Attempt:
-        """Return what most of many elements have, as the other methods would, but quickly."""
+        """Return the one attempt of most elements, as the other methods would, but fast."""
         code, times = ended.number, (queued, float(began.at), float(ended.at))
         whole = Attempt(self.job, (began.number or 0, 0), JobState.COMPLETED.value, *times, None, code)
         return whole if code == 0 and self.cancelled is None else self._with_end(whole, None)
 
     def _ended(self, last: Attempt, start: StartLog, *, is_last: bool) -> Attempt:
         """Add how the last attempt of a start ended, or that it runs."""
-        answer = self.status if self.job == self.run.event_id else None  # of an element it is not known
+        answer = self.status if self.job == self.run.event_id else None  # unknown for an element
         if ended := start.first(*_ENDS):
             why = start.first(_AGAIN, _OVER)
             last = last._replace(ended=float(ended.at), exit_code=ended.number, why=why.value if why else "")
@@ -242,7 +242,7 @@ class Log(NamedTuple):
 
 
 def tries(start: StartLog, job: str, count: int, queued: float | None) -> list[Attempt]:
-    """Return each run of the program in a start, number ``count`` unless it says so; the last has no end."""
+    """Return the program's runs in a start; ``count``: its number, if not recorded. The last has no end."""
     first = start.events[0]
     began, number = float(first.at), count if first.number is None else first.number
     found: list[Attempt] = []
@@ -266,7 +266,7 @@ def of_packed(start: StartLog, node: str, job: Attempt | None) -> list[Attempt]:
 
 
 def _as_its_job(attempt: Attempt, job: Attempt | None) -> Attempt:
-    """Return an attempt without an end as what its job shows of it."""
+    """Return an attempt without an end in the state of its job."""
     state = next((state for state in JobState if job and state.value == job.state), JobState.UNKNOWN)
     if job is None or not state.is_final:
         return attempt._replace(state=state.value)
@@ -300,9 +300,9 @@ def of_run(run: Run, events: Sequence[Event]) -> str:
     """Return the final state in the record, else what the events show.
 
     A job that wrote its start and no end is ``running``, though a lost node writes none either; one that
-    wrote nothing is ``unknown``, as it may be pending. So is one that may have been requeued or cancelled,
-    or that has put itself into the queue again. Of several jobs it is that of the first which decides, as in
-    `hpcdist.runs.job_states`.
+    wrote nothing is ``unknown``, as it may be pending. So is one that may have been requeued or cancelled, or
+    that has put itself into the queue again. Several jobs are folded into one state, as in
+    `runs.job_states`.
     """
     jobs = [_shown(*own) for own in zip(run.jobs, run.by_job(events), strict=True)]
     if (last := last_attempt(run, events)) is not None:
@@ -312,7 +312,7 @@ def of_run(run: Run, events: Sequence[Event]) -> str:
 
 
 def _shown(run: Run, events: Sequence[Event]) -> Status:
-    """Return the state of one job, its word as the native one."""
+    """Return the state of one job, also as its native state."""
     if run.record.ended:
         return _word(run.record.ended.state)
     if run.record.phase in (Phase.CREATED, Phase.REFUSED):
@@ -328,7 +328,7 @@ def _shown(run: Run, events: Sequence[Event]) -> Status:
 
 
 def _over(run: Run, logs: Mapping[str, Sequence[Event]]) -> Status:
-    """Return how a job ended, or all elements of its array; what others wrote into the log does not count."""
+    """Return how a job ended, or all elements of its array; other jobs' events do not count."""
     log = logs.get(run.event_id, ())
     parts = {split_id(job)[1]: own for job, own in logs.items() if split_id(job)[0] == run.event_id != job}
     needs_plan = parts or any((event.number or 0) > SIGNALLED for event in log)
@@ -343,7 +343,7 @@ def _over(run: Run, logs: Mapping[str, Sequence[Event]]) -> Status:
 
 
 def _ended(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status:
-    """Return how a job or an element ended: by a code that is not known, or by 0 after TERM, is `ENDED`."""
+    """Return how a job or an element ended; with an unknown code, or 0 after TERM, as `ENDED`."""
     last, end = _last(log), end_of(log, cancelled_at(log) if cancelled is None else cancelled, plan)
     is_unknown = any(event.number is None for event in last.all(ENDED))
     if is_unknown or (end and end.state is JobState.COMPLETED and last.all(_TOLD)):

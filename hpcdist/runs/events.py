@@ -56,7 +56,7 @@ class StartLog(NamedTuple):
 
 
 def starts(log: Iterable[Event]) -> List[StartLog]:
-    """Return the starts of one job, element or trial, whose events these are."""
+    """Split the events of one job, element or trial into its starts."""
     parts = []  # type: List[List[Event]]
     for event in log:
         if event.what == "started" or not parts:

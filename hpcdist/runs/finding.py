@@ -14,7 +14,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 
 PIPELINE: Final = "pipeline.json"
-"""The file by which the directory of a pipeline is known, whose runs are beside it."""
+"""The file that marks the directory of a pipeline; its runs are next to it."""
 
 _WHOLE: Final = "only searches and arrays have any: leave the number out"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
@@ -74,7 +74,7 @@ def pipeline_directory(runs_dir: Path, name: str) -> Path | None:
 
 
 def of_pipeline(runs_dir: Path, name: str) -> list[Run]:
-    """Return the runs of the pipeline of this name, none if it is no pipeline; of each operation the last."""
+    """Return the last run of each operation of the pipeline of this name; none if it is no pipeline."""
     path = pipeline_directory(runs_dir, name)
     if path is None:
         return []
@@ -86,7 +86,7 @@ def of_pipeline(runs_dir: Path, name: str) -> list[Run]:
 
 
 def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
-    """Return a run as `find` does, and the number of an element of its array, which may stand behind a slash.
+    """Return a run as `find` does, and the number of an element of its array, which may follow a slash.
 
     Raises:
         ConfigError: as `find` does, or if its array or search has no such element.
@@ -117,7 +117,7 @@ def check_element(run: Run, number: int) -> None:
         raise ConfigError(Problem(f"{run.name} has no trials or elements", hint=_WHOLE))
     noun = "trial" if plan.trials else "element"
     known = ",".join(part.text for part in parts)
-    if plan.trials:  # a job that runs some once more has them, too
+    if plan.trials:  # a job that repeats trials has them, too
         known = elements.text_of(sorted({number for part in parts for number in part.outside(())}))
     raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
 
@@ -133,6 +133,6 @@ def elements_of(job: Run) -> Elements:
 
 
 def _ids(run: Run) -> set[str]:
-    """Return its job id, and the number in it: of ``12;cluster``, ``12[].server``."""
+    """Return its job id, and the number in it: 12 of ``12;cluster``, ``12[]``."""
     job_id = run.record.job_id or ""
     return {job_id, re.split(r"[;.\[]", job_id, maxsplit=1)[0]} - {""}

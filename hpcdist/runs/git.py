@@ -55,7 +55,7 @@ def without_filters(folder: Path, runner: Runner, timeout: float) -> tuple[str, 
     words = ("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
     done = runner.run(command(folder, *words, timeout=timeout, offline=True))
     found = {name.rpartition(".")[0] for name in done.stdout.split("\0") if name}
-    if done.returncode not in (0, 1) or not all(map(_FILTER.fullmatch, found)):  # 1: there are none
+    if done.returncode not in (0, 1) or not all(map(_FILTER.fullmatch, found)):  # 1: no filters
         return None
     settings = (
         f"{name}.{key}"

@@ -1,4 +1,4 @@
-"""Where to run a command beside a job: the nodes of a run, and which of them has a rank."""
+"""Where to run a command in a job: the nodes of a run, and which of them has a rank."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hpcdist.schedulers.job import JobState
 
 
 class RankedJob(NamedTuple):
-    """A job of a run, or an element of its array, that runs; ``folder`` is its own in the run directory.
+    """A running job of a run, or a running element; ``folder`` is its folder in the run directory.
 
-    ``parts``: its nodes, those of each component of a heterogeneous job by themselves. ``tasks``: their
-    number; None where the command starts them by itself.
+    ``parts``: its nodes, separate for each component of a heterogeneous job. ``tasks``: how many; None where
+    the command starts them by itself.
     """
 
     run: Run
@@ -52,7 +52,7 @@ def text(name: str) -> str:
 
 
 def running(report: Report, element: str = "") -> RankedJob:
-    """Return the job of a run that runs now, or this element of it.
+    """Return the running job of a run, or this running element.
 
     Raises:
         ConfigError: if none runs, the element of an array is not named, or its nodes are not known; or if
@@ -144,7 +144,7 @@ def _node_of_rank(job: RankedJob, rank: int) -> int:
 
 
 MOST: Final = 12
-"""How many stacks are shown whole; where more differ, as in a training that goes on, they are cut."""
+"""How many stacks are shown whole; where more differ, as in a live training, they are cut."""
 
 _STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for a device", "T": "stopped", "Z": "ended"}
 
@@ -157,10 +157,10 @@ class Thread(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A process of a job; ``task``: that of the plan, ``rank``: the program's, of which torchrun has more.
+    """A process of a job; ``task``: the plan's, ``rank``: the program's; torchrun has several per task.
 
-    ``kernel``: what the kernel shows of it. ``main``: the stack of its main thread, ``threads`` those of the
-    others; none where it is no Python or, by ``error``, could not be read.
+    ``kernel``: what the kernel shows of it. ``main``: the stack of its main thread, ``threads``: the others;
+    empty where it is no Python or, by ``error``, could not be read.
     """
 
     node: str
@@ -176,7 +176,7 @@ class Process(NamedTuple):
 
 
 class StackAnswers(NamedTuple):
-    """What the nodes of a job answered; ``without``: those that have no py-spy."""
+    """What the nodes of a job answered; ``without``: nodes that have no py-spy."""
 
     nodes: frozenset[str]
     processes: tuple[Process, ...]
@@ -206,7 +206,7 @@ class StackGroup(NamedTuple):
 
 
 def read(output: str) -> StackAnswers:
-    """Return the answers in what the commands printed; a node whose answer is not whole is left out."""
+    """Return the answers in what the commands printed; incomplete answers are left out."""
     parts: dict[str, list[str]] = {}
     for line in output.splitlines():
         node, _, part = line.partition(" ")
@@ -271,7 +271,7 @@ def _frame(frame: Mapping[str, Any]) -> str:
 def shown(answers: StackAnswers) -> Iterator[tuple[str, Process]]:
     """Yield the processes that matter with their kind: programs in Python and their children.
 
-    Of a rank without any it is the processes that have started no other one.
+    For a rank without Python, its processes that have no children.
     """
     parents = {(process.node, process.parent) for process in answers.processes}
     python = {(process.node, process.pid): process for process in answers.processes if process.main}
@@ -306,7 +306,7 @@ def groups(answers: StackAnswers, *, threads: bool = False) -> list[StackGroup]:
 
 
 def _folded(kind: str, stacks: Sequence[tuple[int | None, tuple[str, ...]]]) -> list[StackGroup]:
-    """Return the groups of one kind; where they are too many, of their outer frames alone."""
+    """Return the groups of one kind; where they are too many, by outer frames alone."""
     deepest = max((len(frames) for _, frames in stacks), default=0)
     depth = next(
         (depth for depth in range(deepest, 1, -1) if len({frames[-depth:] for _, frames in stacks}) <= MOST),
@@ -336,6 +336,6 @@ def silent(answers: StackAnswers, nodes: Iterable[str]) -> list[str]:
 
 
 def missing(answers: StackAnswers, tasks: int | None) -> list[int]:
-    """Return the tasks of which no process was found; none where the command starts them by itself."""
+    """Return the tasks without a process; none where the command starts them by itself."""
     seen = {process.task for process in answers.processes}
     return [task for task in range(tasks or 0) if task not in seen]

@@ -40,7 +40,7 @@ def choice_of(experiment: Experiment, folder: Path) -> Choice:
 
 
 def recorded(run: Run, made: Planned, directory: RunDirectory, runner: Runner, *, update: bool) -> CodeResult:
-    """Give a new run the code of an earlier one, or with ``update`` that which is now in its folder.
+    """Give a new run the code of an earlier one, or with ``update`` what is now in its folder.
 
     A copy is copied; a job that runs in the folder itself finds what is there now.
 

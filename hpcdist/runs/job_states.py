@@ -45,10 +45,10 @@ VANISHED: Final = Status(
 
 
 class JobStatuses:
-    """The statuses of one job: its own under None, those of an array's elements under their indices.
+    """The statuses of one job: its own under None, its array elements' under their indices.
 
     ``settled`` statuses are definite: an end, or a live state. A later answer may replace ``hints``.
-    ``others`` is the end of all elements that have none of their own.
+    ``others`` is the end of all elements that have no status here.
     """
 
     def __init__(self, job: Job) -> None:
@@ -59,11 +59,11 @@ class JobStatuses:
 
     @cached_property
     def elements(self) -> Elements:
-        """The elements of the array, from the plan; of a search the numbers of their trials."""
+        """The elements of the array, from the plan; in a search the numbers of its trials."""
         return endings.elements(self.job)
 
     def number(self, index: int) -> int:
-        """Return the number of the element with this index, which is that of its trial."""
+        """Return the number of the element with this index: the number of its trial."""
         return (self.elements.at(index) if self.job.trials else None) or index
 
     def add(self, index: int | None, status: Status, *, provisional: bool) -> None:
@@ -110,12 +110,12 @@ class JobStatuses:
                 self.settled[index] = combined
 
     def _combined(self, ended: Status, hint: Status | None) -> Status | None:
-        """Return how it ended by the event log and by what the batch system says; None if it contradicts."""
+        """Combine the end in the event log with the batch system's answer; None if that contradicts."""
         if hint is not None and _explains(hint, ended):
             return replace(hint, exit_code=ended.exit_code)
         if hint is None or not hint.native or hint is self.settled.get(None):
             return ended
-        if hint.state is JobState.VANISHED:  # it is over, and how is not for the batch system to say
+        if hint.state is JobState.VANISHED:  # it is over; the batch system does not know how
             return ended
         return replace(hint, exit_code=ended.exit_code) if hint.state is ended.state else None
 
@@ -141,7 +141,7 @@ class JobStatuses:
         return replace(folded, reason=f"the batch system no longer knows these elements: {which}")
 
     def _rest(self, known: Mapping[int, Status], status: Status) -> Rest | None:
-        """Return the elements of which nothing is known, each with this status."""
+        """Return the elements without an answer, each with this status."""
         first = self.elements.first_outside(known)
         if first is None:
             return None
@@ -169,7 +169,7 @@ def _is_other(hint: Status | None) -> bool:
 
 
 def _contradicts(status: Status, hint: Status | None) -> bool:
-    """Whether an answer is of another start than the queue's; memory that ran out is one way to fail."""
+    """Whether an answer is of another start than the queue's; out of memory is one way to fail."""
     if hint is None or not hint.state.is_final:
         return False
     return status.state not in {hint.state, JobState.OUT_OF_MEMORY if hint.state is JobState.FAILED else None}
@@ -245,7 +245,7 @@ class QueryResults:
         return bool(reachable) and status.state is JobState.UNKNOWN and not status.native
 
     def vanished(self, job: Job) -> Status:
-        """Return the state of a job that has been missing for long; of an array, that of its elements."""
+        """Return the state of a job that has been missing for long; of an array, by its elements."""
         status = self._known[job.id].status(VANISHED)
         if status and status.state.is_final:
             return status
@@ -295,11 +295,11 @@ _KILLED: Final = (JobState.FAILED, SIGNALLED + 9)
 """How PBS ends a job that is deleted as it starts."""
 
 _LOST_DAEMON: Final = (JobState.FAILED, 205)
-"""How a job ends whose mpirun, that of Open MPI 4, has lost its daemon on a node: it says 205."""
+"""How a job ends when mpirun of Open MPI 4 has lost its daemon on a node: with 205."""
 
 
 class Report(NamedTuple):
-    """A run and the status of its job; of several jobs what they come to, with a report on each."""
+    """A run and its job's status; for several jobs, their combined status and a report on each."""
 
     run: Run
     status: Status
@@ -329,9 +329,9 @@ class Report(NamedTuple):
 def status(runs: Sequence[Run], services: Services) -> list[Report]:
     """Return what is known of these runs, at the cost of one squeue (or its like) for all of their jobs.
 
-    A record that stands at ``submitting`` is settled where the job left a trace or the batch system knows
-    its token, and is then brought up to date. A certain end is kept in the record, and not asked for again.
-    Several schedulers are asked side by side, each for a minute at most (`hpcdist.runs.services`).
+    A record in phase ``submitting`` is brought up to date if the job left a trace or the batch system knows
+    its token. A certain end is stored in the record, and not queried again. Several schedulers are queried in
+    parallel, each for a minute at most (`hpcdist.runs.services`).
     """
     by_scheduler: dict[tuple[str, str], list[Run]] = {}
     for run in itertools.chain.from_iterable(run.jobs for run in runs):
@@ -344,7 +344,7 @@ def status(runs: Sequence[Run], services: Services) -> list[Report]:
 
 
 def of_jobs(jobs: Sequence[Report]) -> Report:
-    """Return the report on a run by those on its jobs; an end does not count where another job went on."""
+    """Combine the reports on a run's jobs; the end of a job that another continued does not count."""
     first, *later = jobs
     if not later:
         return first
@@ -393,9 +393,9 @@ def _query(name: str, runs: Iterable[Run], services: Services) -> dict[Job, Quer
 def _by_tokens(
     name: str, runs: Iterable[Run], results: Mapping[Job, QueryResults], services: Services
 ) -> dict[RunDirectory, Run]:
-    """Return the runs whose jobs have other ids than sbatch, or a wrapper of it, told, with the right ones.
+    """Return the runs for which sbatch, or a wrapper of it, printed wrong job ids, with the right ids.
 
-    A job is looked for by its token when the batch system does not list it, once.
+    A job that the batch system does not list is looked up by its token, once.
     """
     missing = [
         (run, job)
@@ -414,7 +414,7 @@ def _by_tokens(
 
 
 def _number(job_id: str) -> str:
-    """Return the id without the cluster or the server behind it."""
+    """Return the id without the cluster or the server after it."""
     return re.split("[;.[]", job_id)[0]
 
 
@@ -515,8 +515,8 @@ def _report(
 def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> Status:
     """Return the status with the names of nodes that are down, if that may be why the job ended.
 
-    Where it is, the event log gets them, too; that of a run on another machine there as well, or the next
-    look would replace the one here.
+    If that is sure, the event log gets them, too; a remote run's log also there, or the next look would undo
+    it.
     """
     scheduler = schedulers.get(run.record.scheduler)
     end = (status.state, status.exit_code)
@@ -543,9 +543,9 @@ def _record_lost(run: Run, job: Job, lost: Sequence[str], services: Services) ->
 
 
 def _of_training(run: Run, status: Status) -> Status:
-    """Return the end of a job; its training may have completed before the job met another end.
+    """Return the end of a job; its training may have completed before the job ended otherwise.
 
-    A job that begins when its run was cancelled ends itself, or is killed, as if it was cancelled with it.
+    A job that begins after its run was cancelled ends itself, or is killed: it counts as cancelled.
     """
     if not status.state.is_final or status.state is JobState.COMPLETED:
         return status

@@ -40,10 +40,10 @@ _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASC
 
 
 def files(directory: RunDirectory, element: str = "") -> list[Path]:
-    """Return the output files, sorted by name; of one element of an array its own.
+    """Return the output files, sorted by name; with ``element``, of that alone.
 
-    Some may be links to the files that ``batch.output`` and ``batch.error`` name. What a batch system has
-    written beside them of a later job of the run (``2-job-1.out``) is often nothing, and then left out.
+    Some may be links to the files that ``batch.output`` and ``batch.error`` name. The batch system's own file
+    for a later job of the run (``2-job-1.out``) is often empty, and then left out.
     """
     pattern = f"job-{element}.*out" if element else "*.out"
     paths = directory.logs.glob(pattern)
@@ -89,7 +89,7 @@ def follow(
     sleep: Callable[[float], None],
     attempt: int | None = None,
 ) -> Iterator[str]:
-    """Yield all lines, and new ones as they are written, until the job ends; or only those of an attempt.
+    """Yield all lines, and new ones as they are written, until the job ends; or of one attempt alone.
 
     Only complete lines are yielded; a last line without a newline follows at the end.
     """
@@ -112,8 +112,8 @@ def follow(
 class OfAttempt:
     """Yields the lines of one attempt in one file, whose lines it may get in several parts.
 
-    The script writes a line where an attempt after the first begins. What is before it in a file of a later
-    job (``2-job.out``), such as the output of a login shell, is of no attempt.
+    The script writes a line where an attempt after the first begins. Text before it in a file of a later job
+    (``2-job.out``), such as the output of a login shell, has no attempt.
     """
 
     def __init__(self, file: Path, number: int) -> None:
@@ -121,7 +121,7 @@ class OfAttempt:
         self._now = -1 if file.name[0].isdecimal() else 0
 
     def __call__(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield those of these lines; the last one may be cut short, where its program was killed."""
+        """Yield the attempt's lines; the last one may be cut short, where its program was killed."""
         for line in lines:
             begins = _BEGINS.search(line)
             if begins and begins.start() and self._now == self._number:
@@ -242,7 +242,7 @@ def of_rank(
     yield from unlabelled or ()
 
 
-# --- Whether the job whose output is followed has ended, and all that it wrote is here
+# --- Whether the followed job has ended, and all its output is here
 
 _SHORTEST = 1.0
 """Seconds between two looks at a remote."""
@@ -280,7 +280,7 @@ class Watch:
             yield line
 
     def sleep(self, seconds: float) -> None:
-        """Pause between two reads; what a run of a remote has written comes here then, if that answers."""
+        """Pause between two reads, and fetch the new output of a remote run, if the remote answers."""
         pause = max(seconds, _SHORTEST) if self.run.record.remote else seconds
         self.services.sleep(pause)
         self._slept += pause
@@ -304,7 +304,7 @@ class Watch:
         return self._silence.has_expired([self.report], self._slept)
 
     def _has_pulled(self, *, whole: bool) -> bool:
-        """Bring what is on a remote here; return whether that is done, also where nothing more can come."""
+        """Fetch what is on a remote; return whether that is done, or nothing more can come."""
         try:
             self.services.pull([self.run], whole=whole)
         except (ConfigError, Outdated) as error:

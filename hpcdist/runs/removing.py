@@ -81,9 +81,9 @@ def _submission(job: Run) -> tuple[Phase, str | None]:
 
 
 def remove_directory(directory: RunDirectory, remove_tree: Callable[[Path], object] = shutil.rmtree) -> None:
-    """Remove a run directory; of a link in it, the link alone.
+    """Remove a run directory; links in it are not followed.
 
-    It is renamed first, so that a process that is killed leaves no part of it that looks like a run.
+    It is renamed first, so that a killed process leaves nothing that looks like a run.
 
     Raises:
         OSError: if it is a link, belongs to another user, or cannot be removed.
@@ -103,7 +103,7 @@ def remove_directory(directory: RunDirectory, remove_tree: Callable[[Path], obje
 
 
 def _make_writable(folder: Path) -> None:
-    """Let the owner remove what read-only folders have, as programs and caches make them."""
+    """Make read-only folders in it writable, so that their contents can be removed."""
     for _, folders, _, handle in os.fwalk(folder):
         for name in folders:
             with suppress(OSError):
@@ -113,7 +113,7 @@ def _make_writable(folder: Path) -> None:
 
 
 def remove_leftovers(runs_dir: Path) -> None:
-    """Remove what removals that were interrupted have left in the runs directory.
+    """Remove what interrupted removals have left in the runs directory.
 
     Raises:
         OSError: if it cannot be removed.
@@ -126,9 +126,9 @@ def remove_leftovers(runs_dir: Path) -> None:
 
 
 def size(directory: RunDirectory) -> int:
-    """Return the bytes that removing it frees: of its files, not of those that links also name elsewhere.
+    """Return the bytes that removing it frees: files with hard links elsewhere do not count.
 
-    What cannot be read counts nothing.
+    Unreadable files do not count.
     """
     total, names = 0, Counter[tuple[int, int, int, int]]()
     for found in _files(directory.path):

@@ -17,17 +17,17 @@ from hpcdist.runs.submission import SubmitRequest
 from hpcdist.script import runtime, trial_table
 from hpcdist.script.renderer import files_of_job
 
-# --- The files of jobs: for each its plan, its script, and of a search the table of its trials
+# --- The files of each job: its plan, its script, and in a search the table of its trials
 
 
 def texts(jobs: Iterable[Planned], directory: RunDirectory) -> dict[str, str]:
-    """Return the texts of the files that each job has, by file name, from that of the directory on.
+    """Return the texts of the files of each job, by name; the first job is the directory's.
 
-    With them come the files of the run, where it has none yet, or those of another version of hpcdist.
+    The runtime's files are included if the run has none yet, or has another version's.
     """
     files = {f"{runtime.FOLDER}/{name}": text for name, text in runtime.files().items()}
     own = files[f"{runtime.FOLDER}/{runtime.LIST}"].encode()
-    with suppress(OSError):  # also of one that is longer
+    with suppress(OSError):  # also if it is longer
         files = {} if directory.read(f"{runtime.FOLDER}/{runtime.LIST}", len(own)) == own else files
     for number, made in enumerate(jobs, directory.number):
         name_of = directory._replace(number=number).own

@@ -50,7 +50,7 @@ __all__ = ["Event", "Phase", "Record", "Run", "RunDirectory"]
 _PLAN_BYTES: Final = 1 << 26
 OPTIONS: Final = "options.json"
 REMOVED: Final = ".removed-"
-"""How the names of directories begin that are being removed."""
+"""The name prefix of directories that are being removed."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _SCRIPT: Final = re.compile(r"job(\.[0-9]+)?\.sh")
@@ -68,7 +68,7 @@ class RunDirectory(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The run's name, which is that of its directory."""
+        """The run's name: the name of its directory."""
         return self.path.name
 
     def own(self, name: str) -> str:
@@ -175,7 +175,7 @@ class RunDirectory(NamedTuple):
 class Run(NamedTuple):
     """A run directory and its record as last read.
 
-    ``later``: its other jobs, each as a run of its own; the record is that of the first one.
+    ``later``: its other jobs, each as a run; ``record`` belongs to the first job.
     """
 
     directory: RunDirectory
@@ -194,7 +194,7 @@ class Run(NamedTuple):
 
     @property
     def continued(self) -> int:
-        """How many of its jobs, from the first one on, a later one does again; their ends do not count."""
+        """How many of its first jobs a later one continues or repeats; their ends do not count."""
         return max((place for place, job in enumerate(self.jobs) if job.record.goes_on), default=0)
 
     @property
@@ -216,7 +216,7 @@ class Run(NamedTuple):
         return any(job.record.goes_on and not job.record.trials for job in self.later)
 
     def by_job(self, events: Iterable[Event]) -> list[list[Event]]:
-        """Return the events of each of its jobs; those of jobs that are none of it are its first job's."""
+        """Return the events of each of its jobs; events of unknown jobs go to its first job."""
         logs: list[list[Event]] = [[] for _ in self.jobs]
         known = {job.event_id: log for job, log in zip(self.jobs, logs, strict=True)}
         rest = logs[0] if self.directory.number == 1 else []
@@ -340,13 +340,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     ``submitted_at`` is the time of the call to the batch system. ``ended`` is the job's final state, once it
     cannot change any more. ``missing_since`` is when the batch system first did not list the job. ``clock``
     is the host whose clock gave the later of these two times. ``jobs``: how many jobs the run has, in the
-    record of its first one. ``trials``: those of the elements, as in `Job`. ``goes_on``: this job and
-    later ones do again what those before it did not complete, so that their ends are not that of the run.
-    ``restart_of``, ``copy_of``: the run whose experiment it was made from, of a copy with its outputs.
-    ``operation``: which one of a pipeline it is: ``diamond-1/prep``.
-    ``file``: the user's file of which it was made, if that is its experiment alone.
-    ``remote``: the name of the remote that has its jobs, and ``there`` its directory there; empty for this
-    machine.
+    record of its first one. ``trials``: the trials of the elements, as in `Job`. ``goes_on``: this job and
+    later ones repeat what earlier ones did not complete, so that the earlier ends do not end the run.
+    ``restart_of``: the run whose experiment it was made from; ``copy_of``: the same, if with its outputs.
+    ``operation``: its operation in a pipeline: ``diamond-1/prep``. ``file``: the user's file, if its text
+    alone is the experiment. ``remote``: the name of the remote that has its jobs, and ``there`` its directory
+    there; empty for this machine.
     """
 
     name: str
@@ -391,7 +390,7 @@ def encode(record: Record) -> bytes:
 
 
 def _encodable(data: Stored) -> Stored:
-    """Return it with characters escaped that UTF-8 cannot encode, as those of file names in other codes."""
+    """Escape characters that UTF-8 cannot encode, as in file names of another encoding."""
     texts = ((name, text) for name, text in asdict(data).items() if type(text) is str)
     return replace(data, **{name: text.encode("utf-8", "backslashreplace").decode() for name, text in texts})
 

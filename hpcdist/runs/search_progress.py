@@ -24,7 +24,7 @@ class SearchProgress(NamedTuple):
 
     @property
     def text(self) -> str:
-        """It as a clause: ``2 of at most 6 trials``."""
+        """A clause: ``2 of at most 6 trials``."""
         return f"{self.trials} of at most {self.most} trials"
 
 

@@ -29,7 +29,7 @@ def new_token() -> str:
 
 
 class Outdated(SchedulerError):  # noqa: N818 - what it is
-    """A remote answered, and yet not all of a run's files could be brought here."""
+    """A remote answered, but not all of a run's files could be fetched."""
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ class Elsewhere(Runner, Protocol):
         ...
 
     def add(self, run: Run, event: Event) -> None:
-        """Bring the files of the run's jobs that have no id there; by this event it goes on."""
+        """Send the files of the run's jobs that have no id; it resumes by this event."""
         ...
 
     def look(self, runs: Sequence[Run], services: Services) -> Runner:
@@ -80,9 +80,9 @@ def keep_plan(made: Planned, _: Path) -> Planned:
 class Services(NamedTuple):
     """The real services need only a ``Shell``; tests pass their own functions.
 
-    ``remote`` returns the machine that has these runs, which is the same for all. ``warn`` gets what of a
-    run on another machine could not be brought up to date here, again with each look. ``without_suspects``
-    returns the plan of a further job without nodes that runs of this directory found suspect.
+    ``remote`` returns the machine that these runs share. ``warn`` gets, with each look, what of a run on
+    another machine could not be brought up to date here. ``without_suspects`` returns the plan of a further
+    job without nodes that runs of this directory found suspect.
     """
 
     runner: Runner
@@ -108,15 +108,15 @@ class Services(NamedTuple):
         return run._replace(record=record)
 
     def at(self, runs: Sequence[Run]) -> Services:
-        """Return the services of the machine that has these runs, which is the same for all.
+        """Return the services of the machine that these runs share.
 
         Raises:
-            ConfigError: if that is another one, which is not known here any more.
+            ConfigError: if that is a remote that is no longer known here.
         """
         return self._replace(runner=self.remote(runs)) if runs and runs[0].record.remote else self
 
     def looking(self, runs: Sequence[Run]) -> Services:
-        """Return the services of these runs' machine, with what is there now; a failure is an answer, too."""
+        """Return the services of these runs' machine after a look; a failure becomes its answers."""
         try:
             services = self.at(runs)
         except ConfigError as error:
@@ -192,7 +192,7 @@ def reread(run: Run) -> Run:
 
 
 def renewed(run: Run) -> Run:
-    """Return the run with the records of all its jobs, to which others may have been added, or unchanged."""
+    """Return the run with all records read again, also of added jobs; unchanged if that fails."""
     with contextlib.suppress(ConfigError):
         return rundir.read(run.directory)
     return run

@@ -19,7 +19,7 @@ from hpcdist.schedulers.base import ShellRequest, Submission
 class Prepared(NamedTuple):
     """A run that is about to get its allocation, by this command.
 
-    ``by_user``: whether the user starts the script, as the batch system starts a login shell alone.
+    ``by_user``: whether the user starts the script, as the batch system only starts a shell.
     """
 
     run: Run

@@ -31,7 +31,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
 class Ranks(msgspec.Struct, frozen=True):
     """Equal tasks of a plan, from ``rank`` on, so many on each node from number ``node`` on.
 
-    ``cpus``, ``memory`` (MiB) and ``processes`` are those of a task.
+    ``cpus``, ``memory`` (MiB) and ``processes`` are per task.
     """
 
     rank: int = 0
@@ -47,17 +47,16 @@ class Ranks(msgspec.Struct, frozen=True):
 class StoredPlan(NamedTuple):
     """A plan as stored; fields that are missing or of another type are None or empty.
 
-    ``walltime`` is in seconds. ``gpus``: those that the job, or each element of an array, requests;
-    ``reserved_gpus``: with those of whole nodes that it does not ask for, None if unknown. ``tasks``
-    is the number of tasks that hpcdist starts, None if the command starts them itself, and ``processes`` that
-    of the ranks, of which a torchrun is several. ``labelled``: whether
-    lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
-    search comes first. ``trials``: how many the job has, and ``most_trials`` an adaptive
-    search in all its generations; 0 for other searches. ``budget``: the GPU-seconds that a search may take,
-    and ``cost`` those that a trial, or packed job, takes at most. ``workers``: how many trials of a packed
-    search run at once; None for other runs. ``groups``: its nodes; ``ranks``: which tasks are on them.
-    ``replica_cpus``, ``replica_memory`` (MiB) and ``replica_tasks`` are those of each replica; None where
-    they differ.
+    ``walltime`` is in seconds. ``gpus``: how many the job, or each element of an array, requests;
+    ``reserved_gpus``: with the other GPUs of whole nodes, None if unknown. ``tasks``: how many tasks
+    hpcdist starts, None if the command starts them itself; ``processes``: how many ranks, several for each
+    torchrun. ``labelled``: whether lines of the output begin with a rank, None if unknown. ``order``: the
+    metric by which the best trial of a search comes first. ``trials``: how many the job has;
+    ``most_trials``: how many an adaptive search has in all its generations, 0 for other searches.
+    ``budget``: the GPU-seconds that a search may take; ``cost``: the most that a trial, or packed job, takes.
+    ``workers``: how many trials of a packed search run at once; None for other runs. ``groups``: its nodes;
+    ``ranks``: which tasks are on them. ``replica_cpus``, ``replica_memory`` (MiB) and ``replica_tasks`` are
+    per replica; None where they differ.
     """
 
     description: str | None = None
@@ -100,7 +99,7 @@ class StoredPlan(NamedTuple):
 
     @property
     def gpus_had(self) -> int | None:
-        """The GPUs that are not others' while the job, or an element of it, runs."""
+        """The GPUs that the job, or an element of it, occupies while it runs."""
         return self.gpus if self.reserved_gpus is None else self.reserved_gpus
 
     @property

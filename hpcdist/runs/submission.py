@@ -11,8 +11,8 @@ A submission that stops between `submitting` and `submitted` is interrupted. The
 experiment completes it: it prints the id of the existing job and submits no other. Repeating `submit` until
 it succeeds therefore makes one job; only `again` submits a second one.
 
-A run of several jobs has a record for each before the first is submitted. One that is interrupted between two
-of them is completed in the same way: the next `submit` submits those that are missing.
+A run of several jobs has a record for each before the first is submitted. If it is interrupted between two
+jobs, it is completed in the same way: the next `submit` submits the missing ones.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def find(
 
 
 def _is_interrupted(run: Run) -> bool:
-    """Whether a job may have been submitted without a print of its id, or only some of several were."""
+    """Whether a job's id may not have been printed, or only some of several jobs were submitted."""
     phases = [job.record.phase for job in run.jobs]
     if any(phase in _UNFINISHED for phase in phases):
         return True
@@ -103,9 +103,9 @@ def _found(report: Report) -> str:
 
 
 def _is_cancelled(report: Report) -> bool:
-    """Whether a user ended it, who thus knew of it, and now wants another one.
+    """Whether the user cancelled it, so knew of it, and now wants another one.
 
-    An end of another kind may have come before anybody saw the job's id, however long ago that was.
+    Any other end may have come before the user saw the job's id, however long ago.
     """
     if cancelling.is_cancelled(report.run.directory) and all(job.is_over for job in report.jobs):
         return True
@@ -119,14 +119,13 @@ def _is_cancelled(report: Report) -> bool:
 class SubmitRequest(NamedTuple):
     """What to submit; ``files`` returns the run's files (name and text) for its directory.
 
-    ``code`` puts the code of the job into the run directory, or records that of the current folder.
-    ``options``: those of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
-    `Record`; ``one_by_one``: each begins when the one before has ended; ``followed``: it does, too, and
-    goes on with what that did not complete. ``after``: the id of a job of another run that must have ended,
-    in whatever way, before the first one begins. ``restart_of``, ``copy_of``, ``operation``, ``remote``: as
-    in `Record`, and ``file``; ``there``: the folder of all runs there. ``changes``: the options with which
-    the experiment is read, as command-line words. ``mark``: what else tells it from a submission of the same
-    experiment.
+    ``code`` puts the code of the job into the run directory, or records the code of the current folder.
+    ``options``: options of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
+    `Record`; ``one_by_one``: each begins when the one before has ended; ``followed``: it also continues what
+    that one did not complete. ``after``: the id of a job of another run that must have ended, in whatever
+    way, before the first job begins. ``restart_of``, ``copy_of``, ``operation``, ``remote``, ``file``: as in
+    `Record`; ``there``: the folder of all runs there. ``changes``: the options with which the experiment is
+    read, as command-line words. ``mark``: what else tells it from submissions of the same experiment.
     """
 
     name: str
@@ -248,13 +247,13 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
     one_by_one: bool = False,
     after: str = "",
 ) -> Run:
-    """Submit the jobs of a run that have none yet, in their order; return the run with their ids.
+    """Submit the jobs of a run that have no id yet, in order; return the run with all ids.
 
-    None is submitted any more when the user has cancelled the run meanwhile, and the last one is cancelled.
+    If the user has cancelled the run meanwhile, the rest is not submitted, and its jobs are cancelled.
     ``after``: as in `SubmitRequest`.
 
     Raises:
-        SchedulerError: as `submit`; what was submitted before stays so.
+        SchedulerError: as `submit`; jobs submitted before are kept.
     """
     found: list[Run] = []
     for job in run.jobs:
@@ -278,7 +277,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
 
 
 def _cancelled(run: Run, found: Sequence[Run], services: Services, output: SubmitOutput) -> Run:
-    """Cancel those of its jobs that the user's `cancel` did not know of yet; return the run with them."""
+    """Cancel the jobs that the user's `cancel` did not know of yet; return the run with its jobs."""
     output.note(f"{run.name} was cancelled when it had {len(found)} of {len(run.jobs)} jobs")
     first = services.update(found[0], jobs=len(found)) if run.is_followed else found[0]
     submitted = first._replace(later=tuple(found[1:]))
@@ -287,15 +286,15 @@ def _cancelled(run: Run, found: Sequence[Run], services: Services, output: Submi
 
 
 def _before(found: Sequence[Run], run: Run, after: str) -> tuple[str, ...]:
-    """Return the ids of the jobs whose end the next one waits for: those of its run, else ``after``."""
-    # A follower waits for all: behind one that is cancelled it would begin beside an earlier one that runs.
+    """Return the ids of the jobs that the next one waits for: jobs of its run, else ``after``."""
+    # A follower waits for all: after a cancelled one, it would start while an earlier one still runs.
     earlier = [job.record for job in (found if run.is_followed else found[-1:])]
     ids = [one.job_id or "" for one in earlier if one.ended is None]  # an ended one may be forgotten
     return tuple(ids if found else filter(None, [after]))
 
 
 def _anew(job: Run, services: Services) -> Run:
-    """Return a job that was refused as one that was not submitted yet; its record is saved first."""
+    """Reset a refused job to one that was not submitted yet, and save its record."""
     if job.record.phase is not Phase.REFUSED:
         return job
     # A remote keeps the answer to the submission of a token.
@@ -342,7 +341,7 @@ def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tu
 def _further(
     directory: RunDirectory, first: Record, request: SubmitRequest, services: Services
 ) -> Iterator[Run]:
-    """Yield the jobs of a new run behind its first one."""
+    """Yield the jobs of a new run after its first one."""
     for number, trials in enumerate(request.jobs[1:], 2):
         own = first.further(services.token(), first.created_at, trials)
         yield Run(directory._replace(number=number), replace(own, goes_on=request.followed))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def services() -> Services:
-    """Return the services of this machine; what starts processes is imported only where there is a job."""
+    """Return the services of this machine; what starts processes is imported only when needed."""
     from importlib.util import find_spec
 
     from hpcdist.base.shell import Shell
@@ -80,7 +80,7 @@ def check_here(run: Run, verb: str, hint: str = "") -> None:
 
 
 def trusts(runs_dir: Path) -> bool:
-    """Return whether the user trusts this folder of runs, to which others may write, by the config."""
+    """Return whether the user's config trusts this runs directory, to which others may write."""
     from hpcdist.loading import preferences  # rarely needed
 
     return preferences.trusts(preferences.read(os.environ), runs_dir)

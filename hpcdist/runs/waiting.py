@@ -38,7 +38,7 @@ _LOG_INTERVAL: Final = 2.0
 
 
 Further = Callable[[Report], Run | None]
-"""Adds jobs to a run that is over, if it has any; returns it with them, else None."""
+"""Adds jobs to a run that is over; returns the run, or None if there are none."""
 
 
 def wait(
@@ -71,7 +71,7 @@ def wait(
 
 
 def _unfinished(report: Report) -> Run | None:
-    """Return a run whose jobs have not all ended, with what was added to it meanwhile; None if they have."""
+    """Return a run whose jobs have not all ended, with jobs added meanwhile; None if they have."""
     if not report.is_over:
         return report.run
     now = renewed(report.run)

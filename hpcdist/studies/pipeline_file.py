@@ -41,7 +41,7 @@ from hpcdist.studies.pipeline_plan import (
 _TRIGGERS: Final = {"all_succeeded": "afterok", "all_done": "afterany", "all_failed": "afternotok"}
 _NAMES: Final = ("name", "display_name", "experiment_name")
 _HARMLESS: Final = ("version", "kind", "name", "description", "tags")
-"""What a pipeline has of its own, or that says nothing of how it runs."""
+"""Keys that a pipeline sets itself, or that do not say how it runs."""
 
 _REMOVE: Final = "remove it"
 _HINTS: Final = {
@@ -55,10 +55,10 @@ _INSTEAD: Final = {
     "schedule": "use cron",
     "matrix": "write it as `hptuning` into the file of an operation of its own",
 }
-"""What an operation of Polyaxon may have that no operation here has, and what to write instead."""
+"""Keys of Polyaxon's operations that operations here do not have, and what to write instead."""
 
 _GIVEN: Final = ("params", "inputs")
-"""What gives values to a dag, which its operations take by ``ref: dag``."""
+"""Keys with the values of a dag that operations take by ``ref: dag``."""
 
 _OF_RUN: Final = ("kind", "operations", "components")
 _MINIMUM: Final = ("name", "version", "description", "tags")
@@ -76,10 +76,10 @@ def _run(data: Map) -> Any:
 
 
 def steps_of(document: Document, form: str = "") -> Sequence[PipelineStep]:
-    """Return the steps of a pipeline of another tool whose document has several jobs; none of any other.
+    """Return the steps of another tool's pipeline, a document with several jobs; none of other files.
 
     Raises:
-        ConfigError: with what of it no batch system runs.
+        ConfigError: with parts that no batch system runs.
     """
     if document.others or not isinstance(document.data.get("jobs"), Map):
         return ()
@@ -88,7 +88,7 @@ def steps_of(document: Document, form: str = "") -> Sequence[PipelineStep]:
 
 
 def _of_steps(document: Document, steps: Sequence[PipelineStep], form: str) -> Document:
-    """Return such steps as a pipeline; the component of one that is in another file is read."""
+    """Return these steps as a pipeline; components in other files are read."""
     data, operations = Map(place=document.data.place), Seq(place=document.data.key_places.get("jobs"))
     data.put("kind", "pipeline")
     name = next((document.data[key] for key in _NAMES if isinstance(document.data.get(key), str)), "")
@@ -159,7 +159,7 @@ def _put_params(whole: Map, component: Map, data: Map) -> None:
 
 
 def _without_equal(data: Map, path: Path, known: Sequence[str]) -> Iterator[Problem]:
-    """Yield a problem for each key that no batch system, or no pipeline here, does anything for."""
+    """Yield a problem for each key that has no meaning for batch systems or pipelines here."""
     for key in data:
         if key not in known:
             yield Problem(
@@ -168,7 +168,7 @@ def _without_equal(data: Map, path: Path, known: Sequence[str]) -> Iterator[Prob
 
 
 def _operation(one: Map, run: Map, path: Path, problems: list[Problem]) -> Map:
-    """Return an operation of Polyaxon as one of a pipeline, whose experiment is one of Polyaxon, too."""
+    """Return an operation of Polyaxon as one of a pipeline; its experiment stays one of Polyaxon."""
     new = Map(place=one.place)
     for key in (*_MINIMUM, *_KEPT):
         if key in one:
@@ -194,7 +194,7 @@ def _operation(one: Map, run: Map, path: Path, problems: list[Problem]) -> Map:
 
 
 def _unknown_inputs(one: Any, known: Iterable[str], path: Path) -> Iterator[Problem]:
-    """Yield a problem for each input of the dag that an operation takes, and the dag does not have."""
+    """Yield a problem for each input that an operation takes and the dag does not have."""
     params = one.get("params") if isinstance(one, Map) else None
     for param, value in params.items() if isinstance(params, Map) else ():
         name = _input_of(value)
@@ -204,7 +204,7 @@ def _unknown_inputs(one: Any, known: Iterable[str], path: Path) -> Iterator[Prob
 
 
 def _put_needs(one: Map, new: Map, condition: str) -> None:
-    """Put what an operation waits for, all in one way: what it lists, and whose outputs it uses."""
+    """Put an operation's needs, with one condition: what it lists, and whose outputs it uses."""
     listed = one.get("dependencies") or Seq()
     needs = Seq(place=one.key_places.get("dependencies"))
     for at, name in enumerate(listed if isinstance(listed, Seq) else [listed]):
@@ -226,7 +226,7 @@ def _take_component(one: Map, run: Map, new: Map, path: Path, problems: list[Pro
 
 
 def _param(value: Any) -> Any:
-    """Return a param that is an input of the dag, or the outputs of another operation, as that reference."""
+    """Return a param that takes an input of the dag, or another operation's outputs, as a template."""
     ref, of = _reference(value)
     if name := _input_of(value):
         text = f"{{{{ params.{name} }}}}"
@@ -250,7 +250,7 @@ def _reference(param: Any) -> tuple[str, str]:
     return (str(param.get("ref")), str(param.get("value"))) if isinstance(param, Map) else ("", "")
 
 
-# --- What an operation needs: as it lists it, and by the outputs that it uses
+# --- What an operation needs: what it lists, and the outputs that it uses
 
 _SINGLETON: Final = "it has one in `batch: {dependency: singleton}` of the operation itself"
 
@@ -259,7 +259,7 @@ Placed = tuple[Path, OperationNeed]
 
 
 def needs_of(body: Map, rest: Map, path: Path, others: Sequence[str]) -> tuple[list[Placed], list[Problem]]:
-    """Return what an operation needs, each other one once, with the problems of what it lists and uses.
+    """Return the needs of an operation, each other operation once, and the problems of its needs.
 
     ``rest``: its experiment, whose references to outputs are needs as well; ``others``: the operations that
     it may need.
@@ -300,7 +300,7 @@ def _written(body: Map, path: Path) -> Iterator[tuple[Path, str, object]]:
 
 
 def _condition(text: object) -> tuple[str, str]:
-    """Read ``prep`` and ``afterany:prep``: an operation and the way of its end."""
+    """Read ``prep`` and ``afterany:prep``: an operation and the condition."""
     condition, colon, name = str(text).partition(":")
     return (name, condition) if colon else (str(text), "singleton" if text == "singleton" else "afterok")
 
@@ -332,7 +332,7 @@ def read_pipeline(document: Document, options: ExperimentOptions) -> Pipeline:
     """Return the pipeline of a file; ``-p`` sets its params, ``--set OPERATION.KEY`` a key of an operation.
 
     Raises:
-        ConfigError: with all problems of the file as a pipeline; those of experiments come when planned.
+        ConfigError: with all problems of the file as a pipeline; experiments are checked later.
     """
     reading = _Reading(as_pipeline(document, options.form), options)
     pipeline = reading.pipeline()
@@ -375,7 +375,7 @@ class _Reading:
         return Pipeline(str(name), self.document, ordered, self.params)
 
     def _named(self, listed: Sequence[Any]) -> Iterator[tuple[int, str, Map]]:
-        """Yield the operations that have a name of their own."""
+        """Yield the operations with a valid and unique name."""
         seen: dict[str, int] = {}
         for at, body in enumerate(listed):
             path: Path = ("operations", at)
@@ -497,7 +497,7 @@ class _Reading:
                 self.problems.append(Problem(message, hint=hint, place=place))
 
     def _ordered(self, found: Sequence[Operation]) -> tuple[Operation, ...]:
-        """Return the operations, each behind those that it needs, else in the order of the file."""
+        """Return the operations, each after what it needs, else in the order of the file."""
         by_name = {one.name: one for one in found}
         sorter = graphlib.TopologicalSorter({one.name: [n.operation for n in one.needs] for one in found})
         try:
@@ -521,7 +521,7 @@ class _Reading:
 
 
 def _alone(found: Sequence[Operation]) -> Iterator[Problem]:
-    """Yield a warning for each operation that no other one is connected with."""
+    """Yield a warning for each operation without a connection to others."""
     needed = {need.operation for one in found for need in one.needs}
     for one in found:
         if len(found) > 1 and not one.needs and one.name not in needed:

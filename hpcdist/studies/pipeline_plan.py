@@ -21,7 +21,7 @@ from hpcdist.site.model import Site
 
 # --- What texts of an operation take from its pipeline: params, and the outputs of other operations
 #
-# ``{{ ops.prep.outputs.path }}`` is the folder of what the run of ``prep`` keeps, ``{{ params.size }}`` or
+# ``{{ ops.prep.outputs.path }}`` is the output folder of the run of ``prep``, ``{{ params.size }}`` or
 # ``{{ size }}`` a param of the pipeline. Both are filled in before the experiment is read, so that a run's
 # record of its experiment is complete.
 
@@ -35,7 +35,7 @@ Fill = Callable[["re.Match[str]"], object]
 
 
 def used_operations(data: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield the operations whose outputs are used, each with the path of the text that does."""
+    """Yield the operations whose outputs are used, each with the path of the using text."""
     for where, text in texts_in(data, path):
         yield from ((where, match["op"]) for match in _REFERENCE.finditer(text) if match["op"])
 
@@ -76,11 +76,11 @@ def fill_references(data: Any, outputs: Callable[[str], str], params: Mapping[st
 # --- A pipeline
 
 CONDITIONS: Final = ("afterok", "afterany", "afternotok", "after", "aftercorr")
-"""How an operation may wait for another one; which of them a batch system has, its scheduler says."""
+"""How an operation may wait for another one; each scheduler supports some of them."""
 
 
 class OperationNeed(NamedTuple):
-    """Another operation that must have ended, in the way of the ``condition``, before one starts."""
+    """Another operation that must have ended, as ``condition`` says, before this one starts."""
 
     operation: str
     condition: str = "afterok"
@@ -103,7 +103,7 @@ class Operation(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """A pipeline; no operation stands before one that it needs. ``problems``: warnings and notes."""
+    """A pipeline; each operation comes after those it needs. ``problems``: warnings and notes."""
 
     name: str
     document: Document
@@ -124,7 +124,7 @@ PlanOne = Callable[[ExperimentOptions, Document, Awaiting], Planned]
 
 
 class PlannedOperation(NamedTuple):
-    """An operation with its plan, the options with which this was made, and its experiment as a file."""
+    """An operation with its plan, the options of the plan, and its experiment as a file's text."""
 
     operation: Operation
     options: ExperimentOptions
@@ -138,11 +138,11 @@ def expected_runs(pipeline: Pipeline, name: str, runs_dir: FilePath) -> dict[str
 
 
 def plan_operations(pipeline: Pipeline, name: str, runs: Runs, plan: PlanOne) -> list[PlannedOperation]:
-    """Plan all operations before there is any run; their jobs have the places in the pipeline as ids.
+    """Plan all operations before there is any run, with places in the pipeline as job ids.
 
     Raises:
         ConfigError: with the problems of all operations, equal ones once, if one is invalid.
-        PlanError: with these, if one does not fit the site, which may not be able to wait in such a way.
+        PlanError: with these, if one does not fit the site, or the site cannot wait in that way.
     """
     ids = {runs[one.name].name: str(place) for place, one in enumerate(pipeline.operations, 1)}
     steps: list[PlannedOperation] = []
@@ -189,7 +189,7 @@ def _too_early(steps: Sequence[PlannedOperation]) -> Iterator[Problem]:
 
 
 def _with_names(problem: Problem, pipeline: Pipeline) -> Problem:
-    """Return a problem that names operations where it has their places: ``'afterok:1'``."""
+    """Return a problem with operations' names for their places, as in ``'afterok:1'``."""
 
     def named(match: re.Match[str]) -> str:
         places = match[2].split(":")
@@ -209,7 +209,7 @@ def plan_operation(  # noqa: PLR0913, PLR0917 - the pipeline, and how it is plan
     plan: PlanOne,
     awaiting: Awaiting,
 ) -> PlannedOperation:
-    """Plan an operation of the pipeline with this name; ``runs`` has those of the operations that it needs.
+    """Plan an operation of the pipeline with this name; ``runs``: of the operations that it needs.
 
     Raises:
         ConfigError: if it is invalid.
@@ -242,7 +242,7 @@ def _waiting(
 
 
 def with_orphan_directive(awaiting: Awaiting) -> Awaiting:
-    """Return the same, with a directive that ends a job as soon as it can never start, where there is one."""
+    """Add the directive that ends a job as soon as it can never start, if the scheduler has one."""
 
     def with_directive(experiment: Experiment, site: Site) -> Experiment:
         waiting, scheduler = awaiting(experiment, site), schedulers.get(site.scheduler)
@@ -258,7 +258,7 @@ def with_orphan_directive(awaiting: Awaiting) -> Awaiting:
 
 
 def _filled(pipeline: Pipeline, operation: Operation, runs: Runs) -> tuple[Document, ExperimentOptions]:
-    """Return the experiment of an operation with what it takes from its pipeline, and its options."""
+    """Return the experiment of an operation, with references filled in, and its options."""
 
     def outputs(name: str) -> str:
         path = str(runs[name] / "outputs")
@@ -285,7 +285,7 @@ def _text(params: Map, key: str) -> str:
 
 
 def _waits(operation: Operation, runs: Runs) -> list[str]:
-    """Return what its job waits for, the runs of one condition together: ``afterok:prep-1:left-1``."""
+    """Return what its job waits for, the runs grouped by condition: ``afterok:prep-1:left-1``."""
     by_condition: dict[str, list[str]] = {}
     for need in operation.needs:
         by_condition.setdefault(need.condition, []).append(runs[need.operation].name)
@@ -305,20 +305,20 @@ def _by_place(ids: Mapping[str, str]) -> Awaiting:
     return awaiting
 
 
-# --- Problems of an operation as those of its pipeline
+# --- Problems of an operation, placed in its pipeline
 
 FOR_ALL: Final = "batch.container"
-"""The one setting that is of all operations: ``--no-container``."""
+"""The only setting for all operations: ``--no-container``."""
 
 _SETTING: Final = re.compile(r"--set ('?)(?=[a-z])(?!batch\.container\b)")
 _PARAM: Final = re.compile(r"(?<![\w-])-p ('?)(?=\w)")
 
 
 def place_problems(problems: Iterable[Problem], operation: Operation) -> list[Problem]:
-    """Return problems of an operation as those of its pipeline.
+    """Return problems of an operation, placed in its pipeline.
 
-    Those of its dependency are at the place of what it needs. Options that a text or a place has are those
-    of the pipeline: ``--set OPERATION.KEY``.
+    Problems of its dependency are at the place of its first need. Options in texts and places become the
+    pipeline's: ``--set OPERATION.KEY``.
     """
     at, name = next((need.place for need in operation.needs), operation.place), operation.name
     found = [
@@ -338,7 +338,7 @@ def place_problems(problems: Iterable[Problem], operation: Operation) -> list[Pr
 
 
 def _of_pipeline(text: str, name: str) -> str:
-    """Return a text with options for this operation alone in place of those for one experiment."""
+    """Return a text with options of an experiment replaced by options for this operation."""
     own = _SETTING.sub(lambda match: f"--set {match[1]}{name}.", text)
     return _PARAM.sub(lambda match: f"--set {match[1]}{name}.params.", own)
 

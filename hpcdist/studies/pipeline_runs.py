@@ -1,4 +1,4 @@
-"""The runs of pipelines: the directory of each, how far it is, and which runs may be removed."""
+"""The runs of pipelines: the directory and progress of each, and which runs may be removed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StoredPipeline(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name, as its directory has it."""
+        """The name of its directory."""
         return self.directory.name
 
     def save(self, text: str | None = None, changes: Sequence[str] = ()) -> StoredPipeline:
@@ -70,7 +70,7 @@ class StoredPipeline(NamedTuple):
         return self
 
     def runs(self) -> dict[str, Run]:
-        """Return the run of each operation, in their order; of several the last one that has a job."""
+        """Return the run of each operation, in order; of several runs the last one that has a job."""
         found = finding.of_pipeline(self.directory.path.parent, self.name)
         by_name = {run.record.operation.partition("/")[2]: run for run in found}
         return {name: by_name[name] for name in self.needs if name in by_name}
@@ -120,7 +120,7 @@ def interrupted_submission(runs_dir: Path, digest: str, site: str) -> StoredPipe
     return None
 
 
-# --- How far a pipeline is: its operations as a graph, each with the state of its run
+# --- A pipeline's progress: its operations as a graph, each with the state of its run
 
 _BAD: Final = frozenset(state for state in JobState if state.is_final) - {JobState.COMPLETED}
 _NEVER: Final = {"afterok": _BAD, "aftercorr": _BAD, "afternotok": frozenset({JobState.COMPLETED})}
@@ -131,9 +131,9 @@ _WAITING: Final = (JobState.PENDING, JobState.CANCELLED)
 
 
 class OperationState(NamedTuple):
-    """An operation: what it needs, the report on its run, and how many operations are before it at most.
+    """An operation: its needs, the report on its run, and the length of the longest chain before it.
 
-    ``blocked_by``: an operation whose end, as it was, lets this one never start; it may wait all the same.
+    ``blocked_by``: why it can never start, by the end of another operation; its job may still wait.
     ``is_needed``: whether that is a fault: what waits for a failure is not needed where all went well.
     """
 
@@ -151,7 +151,7 @@ class OperationState(NamedTuple):
 
     @property
     def state(self) -> JobState:
-        """The state of its run; the batch system's own."""
+        """The state of its run by the batch system."""
         return self.report.status.state if self.report else JobState.UNSUBMITTED
 
     @property
@@ -192,7 +192,7 @@ def operation_states(stored: StoredPipeline, services: Services) -> list[Operati
 def operation_graph(
     needs: Mapping[str, Sequence[tuple[str, str]]], reports: Mapping[str, Report]
 ) -> list[OperationState]:
-    """Return the nodes of these operations, which stand in their order."""
+    """Return the nodes of these operations, each given after its needs."""
     nodes: dict[str, OperationState] = {}
     for name, own in needs.items():
         depth = 1 + max((nodes[other].depth for other, _ in own), default=-1)
@@ -208,7 +208,7 @@ def operation_graph(
 def _blocking(node: OperationState, nodes: Mapping[str, OperationState]) -> Iterator[tuple[str, bool]]:
     """Yield why a job that has not started never will, and whether that is a fault.
 
-    It is an end of what it needs, or that this never comes.
+    Either a needed operation ended so, or it never runs.
     """
     if node.report and (node.state not in _WAITING or _has_started(node.report)):
         return
@@ -251,7 +251,7 @@ def summary(name: str, nodes: Sequence[OperationState]) -> str:
     return f"{name}: " + ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
-# --- Removing runs: not while other operations may use what they wrote; with the last one the pipeline
+# --- Removing runs, unless operations may use their outputs; a pipeline goes with its last run
 
 
 def runs_in_use(

@@ -174,7 +174,7 @@ def submit(  # noqa: PLR0913 - a pipeline, and how its runs are submitted
     """Submit all operations; return the pipeline with their runs. All were planned before.
 
     Raises:
-        SchedulerError: if the batch system refused one; those before it are cancelled, as notes print.
+        SchedulerError: if the batch system refused one; the earlier ones are cancelled, with notes.
         SubmissionUnknown: if there was no answer; the next submission of the same file resumes it.
         ConfigError: if the run of one cannot be written; the others are cancelled, too.
     """
@@ -235,11 +235,11 @@ class Rerun(Protocol):
 
 
 def resume(stored: StoredPipeline, services: Services, output: SubmitOutput, rerun: Rerun) -> list[Run]:
-    """Submit a further job for each operation that did not end well, and for those that depend on it.
+    """Submit a further job for each operation that did not end well, and for its dependents.
 
     The runs keep their directories, so that paths of outputs stay valid and programs find their checkpoints.
-    Repeated after an interruption, it leaves alone what lives by then. Of an array, all elements run again
-    where what they read is made again; else those that failed.
+    Repeated after an interruption, it leaves live jobs alone. All elements of an array run again if their
+    inputs are made again; else the failed ones.
 
     Raises:
         ConfigError: if all ended well or live, or one of them cannot run again.
@@ -268,10 +268,10 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def with_outputs(run: Run, *changes: Pairs) -> list[tuple[tuple[str, str], ...]]:
-    """Return changes of an operation with the paths of the outputs that they name; of other runs, the same.
+    """Return changes of an operation with paths of outputs filled in; changes of other runs as they are.
 
     Raises:
-        ConfigError: if one is not of an operation before it, or is written in another way.
+        ConfigError: if outputs are of no earlier operation, or a reference is malformed.
     """
     name, _, own = run.record.operation.partition("/")
     stored = find_pipeline(run.directory.path.parent, name) if name else None

@@ -44,7 +44,7 @@ _MOST_BYTES: Final = 1 << 26
 
 
 class Small(NamedTuple):
-    """The plan of a rehearsal, and the options that make the experiment as small."""
+    """The plan of a rehearsal, and the options that make the experiment so small."""
 
     made: Planned
     options: ExperimentOptions
@@ -53,8 +53,8 @@ class Small(NamedTuple):
 def plan_rehearsal(options: ExperimentOptions, nodes: int, minutes: int, seed: int) -> Small:
     """Plan an experiment on so many nodes at most, for so many minutes or for twice its notice.
 
-    It has the settings, the script and the launch of the real run, whose number of nodes it knows; nothing
-    puts it into the queue again.
+    It has the settings, the script and the launch of the real run, and records how many nodes that has; it is
+    never requeued.
 
     Raises:
         ConfigError: if the experiment is invalid, or is not restarted; or is an array or a search.
@@ -97,7 +97,7 @@ def submit_rehearsal(small: Small, runs_dir: Path, services: Services, output: S
 
 
 def judge_run(directory: RunDirectory, mtbf: float | None) -> Judgement:
-    """Return what a run comes to as a rehearsal; ``mtbf``: as in `choose_mtbf`.
+    """Judge a run as a rehearsal; ``mtbf``: as in `choose_mtbf`.
 
     Raises:
         ConfigError: as `stored_restarts`.
@@ -137,7 +137,7 @@ def _restart(made: Planned) -> Restart:
 
 
 def _ends(restarts: Restarts, nodes: int) -> tuple[End, ...]:
-    """Return what ends the attempts, of all that another attempt is to follow in the real run."""
+    """Return the ends to rehearse: each after which the real run begins another attempt."""
     ends: tuple[End, ...] = ()
     if {"timeout", "preempt"} & {*restarts.on}:
         ends += ("notice",)
@@ -178,7 +178,7 @@ def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tup
     """Yield the settings for so many workers.
 
     Raises:
-        ConfigError: if one that is left out has an entry of its own.
+        ConfigError: if a worker that is left out has its own entry.
     """
     environment = real.experiment.environment
     section = environment.replicas or Replicas()
@@ -200,7 +200,7 @@ def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tup
             yield f"horovod.elastic.{key}", str(max(1, least))
 
 
-# --- What is wrong with what a training did when it was ended: each problem a sentence, with what to do
+# --- What is wrong with how a training handled its ends: each problem a sentence, with what to do
 
 
 class Fault(NamedTuple):
@@ -213,7 +213,7 @@ class Fault(NamedTuple):
 def faults_of(
     attempts: Sequence[RehearsedAttempt], written: Written, resumptions: Sequence[Resumption], plan: Restarts
 ) -> Iterator[Fault]:
-    """Yield all problems. ``resumptions``: of the attempts but the first."""
+    """Yield all problems. ``resumptions``: of the later attempts."""
     if not attempts:
         yield Fault("unknown", "no attempt has begun; the log of the run has the reason")
         return
@@ -281,7 +281,7 @@ def _of_checkpoints(
 def _of_signal(
     attempt: RehearsedAttempt, save: tuple[float, Write] | None, plan: Restarts
 ) -> Iterator[Fault]:
-    """Yield what is wrong with how a program took the signal before a limit: it has to react itself."""
+    """Yield what is wrong with how a program handled the signal before a limit: it must react."""
     term = plan.notice - last_before_term(plan.notice)
     ran_on = attempt.ended is not None and attempt.ended - attempt.endings[0].at >= term
     lost = "what it did since its last checkpoint is lost at each limit"
@@ -360,7 +360,7 @@ def _how(resumption: Resumption) -> str:
 
 
 def _untried(attempts: Sequence[RehearsedAttempt], plan: Restarts) -> Iterator[Fault]:
-    """Yield what was not tried: where nothing was found to end, and for which there was no time."""
+    """Yield the ends that were not tried, as no rank was found or there was no time."""
     names = {
         "notice": "the signal before a time limit",
         "write": "KILL to a rank while it writes a checkpoint",
@@ -393,7 +393,7 @@ DEFAULT_NODE_MTBF_HOURS: Final = 54 * 24 * (16_384 / 8) / 419
 
 
 def interval(write_seconds: float, mtbf_seconds: float) -> float:
-    """Return the seconds between two checkpoints with which the least time is lost, without the writing.
+    """Return the seconds between two checkpoints, without the writing, that lose the least time.
 
     ``write_seconds``: how long the training waits for a checkpoint; ``mtbf_seconds``: the mean time between
     failures of the job. Equation (37) of Daly.
@@ -412,7 +412,7 @@ class Mtbf(NamedTuple):
     source: str
 
     def of_job(self, nodes: int) -> float:
-        """Return the seconds between failures of a job on so many nodes, which ends with each of them."""
+        """Return the seconds between failures of a job on so many nodes: it fails when a node does."""
         return self.node_hours * 3600 / nodes
 
 
@@ -425,7 +425,7 @@ def choose_mtbf(given: float | None, of_site: float | None) -> Mtbf:
     return Mtbf(DEFAULT_NODE_MTBF_HOURS, SOURCE_OF_DEFAULT)
 
 
-# --- What a rehearsal comes to
+# --- Judging a rehearsal
 
 Verdict = Literal["passes", "refused", "unknown"]
 
@@ -443,7 +443,7 @@ class AttemptRow(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What a rehearsal comes to; seconds are None where no checkpoint was written."""
+    """The result of a rehearsal; seconds are None where no checkpoint was written."""
 
     verdict: Verdict
     findings: tuple[Fault, ...]
@@ -462,7 +462,7 @@ class Judgement(NamedTuple):
 
 
 def judge(attempts: Sequence[RehearsedAttempt], steps: Steps, plan: Restarts, mtbf: Mtbf) -> Judgement:
-    """Return what the attempts come to."""
+    """Judge the attempts."""
     written = checkpoints_of(attempts)
     numbers = range(1, len(attempts))
     resumptions = [resumption(attempts, written, number, steps) for number in numbers]
@@ -490,7 +490,7 @@ def judge(attempts: Sequence[RehearsedAttempt], steps: Steps, plan: Restarts, mt
 
 
 def _lost(attempt: RehearsedAttempt, writes: Sequence[Write]) -> float | None:
-    """Return the seconds from the beginning of its last whole checkpoint, or of itself, to its end."""
+    """Return the seconds from the start of its last whole checkpoint, else its own, to its end."""
     if not attempt.endings or attempt.is_enough:
         return None
     end = attempt.endings[0]

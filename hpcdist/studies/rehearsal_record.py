@@ -30,7 +30,7 @@ class CheckpointFile(NamedTuple):
 
     @property
     def state(self) -> tuple[int, str]:
-        """What names the file as it was then: a later one may have its inode."""
+        """What identifies it at that time: a later file may have its inode."""
         return self.inode, self.changed
 
 
@@ -129,7 +129,7 @@ Event = tuple[float, str, list[str]]
 
 
 def _split(lines: Iterable[str]) -> tuple[list[Event], list[Snapshot]]:
-    """Return the events but for looks, and the looks."""
+    """Return the other events, and the looks."""
     events: list[Event] = []
     looks: list[tuple[float, list[CheckpointFile]]] = []
     for line in lines:
@@ -156,7 +156,7 @@ def _file(words: Sequence[str]) -> CheckpointFile:
 
 
 class TrackedStep(NamedTuple):
-    """A step of the training, and when it was recorded, in seconds since 1970, with which metric first."""
+    """A step of the training, when it was recorded, in seconds since 1970, and its first metric."""
 
     at: float
     step: float
@@ -164,7 +164,7 @@ class TrackedStep(NamedTuple):
 
 
 Steps = Mapping[str, Sequence[TrackedStep]]
-"""Of each attempt, by its folder in ``tracking/``, in the order of time."""
+"""Steps of each attempt by its folder in ``tracking/``, sorted by time."""
 
 
 def read_steps(directory: RunDirectory) -> Steps:
@@ -186,7 +186,7 @@ def read_steps(directory: RunDirectory) -> Steps:
 # --- When checkpoints were written: files change, and some time later no more
 
 RESOLUTION: Final = 0.2
-"""Seconds between two looks, about: what was faster is not measured."""
+"""Seconds between two looks, about: faster writes are not measured."""
 
 _QUIET: Final = 1.0
 """Seconds without a change after which another checkpoint begins."""
@@ -207,7 +207,7 @@ class Write(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it took, which was no less than what is measured."""
+        """How long it took, at least ``RESOLUTION``."""
         return max(RESOLUTION, self.ended - self.began)
 
 
@@ -236,17 +236,17 @@ def checkpoint_writes(attempt: RehearsedAttempt) -> list[Write]:
 
 
 class _Change(NamedTuple):
-    """A look, and the files that were new or others than before."""
+    """A look, and the files that were new or had changed."""
 
     look: Snapshot
     files: tuple[CheckpointFile, ...]
 
 
 def _begins_another(changes: Sequence[_Change], change: _Change) -> bool:
-    """Whether a change is of the next checkpoint, which did not wait for a second.
+    """Whether a change begins the next checkpoint, within a second of this one.
 
-    A file has replaced one of this checkpoint, or is shorter than it was; or there is one with a higher
-    number when none of this checkpoint changes any more. Files of ranks are written side by side.
+    It does if a file replaces one of this checkpoint, or is shorter than it was; or if one has a higher
+    number and no file of this checkpoint changes. Files of ranks are written in parallel.
     """
     there = {file.path: file for each in changes for file in each.files}
     again = [(there[file.path], file) for file in change.files if file.path in there]
@@ -263,9 +263,9 @@ def _begins_another(changes: Sequence[_Change], change: _Change) -> bool:
 
 
 def without_numbers(path: str) -> tuple[str, tuple[int, ...]]:
-    """Return the name right below the checkpoints without its numbers, and these.
+    """Return the name right below the checkpoints without numbers; and those.
 
-    They are ``checkpoint-#`` and 500 of ``checkpoint-500/rank_0.pt``.
+    ``checkpoint-500/rank_0.pt`` gives ``checkpoint-#`` and 500.
     """
     name = path.partition("/")[0]
     return _NUMBER.sub("#", name), tuple(map(int, _NUMBER.findall(name)))
@@ -292,8 +292,8 @@ def is_whole(write: Write, attempt: RehearsedAttempt) -> bool:
 def whole_checkpoints(attempts: Sequence[RehearsedAttempt], written: Written) -> Written:
     """Return the checkpoints that are known to have been whole when their attempts were ended.
 
-    The last one of an attempt has all names that each of those has behind which another one was written:
-    it may have waited for the disk before its file was renamed.
+    The last one of an attempt must have the names that all earlier ones of any attempt have: it may have
+    waited for the disk before its file was renamed.
     """
     usual = [{_pattern(path) for path in write.paths} for each in written.values() for write in each[:-1]]
     names = set.intersection(*usual) if usual else set()
@@ -313,7 +313,7 @@ def _pattern(path: str) -> str:
 
 
 def changed_files(before: Snapshot, after: Snapshot) -> list[CheckpointFile]:
-    """Return the files that are new or others than before; one that was renamed is."""
+    """Return the files that are new, changed or renamed."""
     known = set(before.files)
     return [file for file in after.files if file not in known]
 
@@ -338,7 +338,7 @@ def _overwritten(before: Snapshot, after: Snapshot) -> Iterator[str]:
 
 
 def half_written_file(attempts: Sequence[RehearsedAttempt], written: Written) -> str | None:
-    """Return a file of a whole checkpoint that was seen under its last name when it was not complete."""
+    """Return a file of a whole checkpoint that was seen under its final name before it was complete."""
     least = fewest_bytes(written)
     found = (
         file
@@ -375,8 +375,8 @@ def _has_ended(file: CheckpointFile, look: Snapshot, writes: Sequence[Write]) ->
 class Resumption(NamedTuple):
     """How an attempt began: ``has_resumed`` is None if that is unknown.
 
-    ``by``: what shows it: ``steps``, ``names`` or ``reading``. ``reached``: the step that the attempt before
-    had got to, ``saved`` that of the last whole checkpoint, and ``began_at`` the first one of this, where
+    ``by``: what shows it: ``steps``, ``names`` or ``reading``. ``reached``: the last step of the attempt
+    before, ``saved``: the step of the last whole checkpoint, ``began_at``: the first step of this, where
     steps are tracked.
     """
 
@@ -445,8 +445,8 @@ def _by_steps(
 ) -> bool | None:
     """Return whether its first step is nearer to the last checkpoint than to the one before.
 
-    A checkpoint may be written while the training continues, so its own step is somewhat smaller. None where
-    there was no step but the first to be saved.
+    A checkpoint may be written while the training continues, so its own step is somewhat smaller. None if no
+    step after the first one was saved.
     """
     if not (own and first and saved) or saved[-1] <= first[0].step:
         return None
@@ -460,8 +460,8 @@ def _by_names(
 ) -> bool | None:
     """Return whether the first checkpoint that it wrote is no older than the last whole one that it found.
 
-    Numbers count only where each checkpoint of the first attempt had a new and larger one: others are those
-    of ranks.
+    Numbers are used only if each checkpoint of the first attempt had a new and larger one: others number
+    ranks.
     """
     numbers = [*_new_numbers(written[0])]
     if len(numbers) < 2 or any(one >= other for one, other in pairwise(numbers)):  # noqa: PLR2004
@@ -480,7 +480,7 @@ def _by_names(
 
 
 def _new_numbers(writes: Sequence[Write]) -> Iterator[tuple[int, ...]]:
-    """Yield the lowest number that is new in each checkpoint; none where one has none."""
+    """Yield the lowest new number of each checkpoint, up to the first without any."""
     known: set[tuple[int, ...]] = set()
     for write in writes:
         new = {number for _, number in map(without_numbers, write.paths) if number} - known

@@ -46,8 +46,8 @@ class NodeParam(NamedTuple):
 def node_param(base: Planned, native: Document, named: str) -> NodeParam:
     """Return the param of this name, else the only one that can be the number of nodes.
 
-    It can where it has the value that the plan has, and the counts are made of it, or it is named so.
-    ``native``: the file before its templates are filled in.
+    A param can if its value is the plan's number of nodes, and counts use it or its name says so. ``native``:
+    the file before its templates are filled in.
 
     Raises:
         ConfigError: if there is no such param, or counts follow from params and it is not clear from which.
@@ -81,10 +81,10 @@ def _is_number(value: object, nodes: int) -> bool:
 
 _LEAVE_OUT: Final = "leave it out, or write the program alone: hpcdist then starts it"
 _OWN: Final = tuple(f"--set {dotted(path)}=" for path in (NODES, WORKERS))
-"""Where problems of the settings of a size are."""
+"""Places of problems with a size's settings."""
 
 _INSTEAD: Final = {"per_node": 'write `{} "$HPCDIST_NODES"`', "once": _LEAVE_OUT}
-"""What a launch line of the user's own may have in place of a fixed number, by where it runs."""
+"""What the user's own launch line may have in place of a fixed number, by where it runs."""
 
 
 def plan_sizes(
@@ -140,7 +140,7 @@ def _problems(base: Planned) -> Iterator[Problem]:
 
 
 def _of_launch(experiment: Experiment) -> Iterator[Problem]:
-    """Yield the numbers that a launch of the user's own fixes."""
+    """Yield the numbers that the user's own launch fixes."""
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     launch = user_launch(experiment.run.command, env)
     if launch is None:
@@ -156,7 +156,7 @@ def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
     """Return the plan of a size, if it is on so many nodes with as many replicas on each.
 
     Raises:
-        ConfigError: if the file makes another one of its param.
+        ConfigError: if the file computes other counts.
     """
     placed, there = made.plan.placement.nodes, _replicas(made.experiment)
     wanted = _per_node(base) * nodes
@@ -170,13 +170,13 @@ def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
 
 
 def _of_size(nodes: int, problem: Problem) -> Problem:
-    """Return a problem of what places a size as one of the option that asks for it."""
+    """Return a problem with the settings of a size as a problem of ``--nodes``."""
     is_own = problem.place and problem.place.file.startswith(_OWN)
     return problem._replace(place=Place(f"--nodes {nodes}", 0, 0)) if is_own else problem
 
 
 def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator[tuple[str, str]]:
-    """Yield the settings that place the experiment on so many nodes, but for those that follow from params.
+    """Yield settings that place the experiment on so many nodes, except those that follow from params.
 
     Raises:
         ConfigError: if the replicas that stay need more.
@@ -242,7 +242,7 @@ class SizeCost(NamedTuple):
 
 
 def size_costs(plans: Iterable[Planned], repeat: int) -> list[SizeCost]:
-    """Return what each size may cost, which runs so often."""
+    """Return what each size may cost with so many runs."""
     return [_costs(made, repeat) for made in plans]
 
 

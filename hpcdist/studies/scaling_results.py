@@ -96,7 +96,7 @@ def _first(by_rank: Mapping[int, Points]) -> Points:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Return the median of what is known; None of nothing."""
+    """Return the median of known values; None without any."""
     found = [value for value in values if value is not None]
     return statistics.median(found) if found else None
 
@@ -109,7 +109,7 @@ def _throughput(ranks: Iterable[Points]) -> float | None:
 
 
 def _seconds_per_step(points: Points) -> float | None:
-    """Return the median time between steps; None where the values have no times, or there is one alone."""
+    """Return the median time between steps; None where the values have no times, or for a single one."""
     found = [
         (until - since) / (step - before)
         for (before, since), (step, until) in pairwise(zip(points.steps, points.times, strict=True))
@@ -139,7 +139,7 @@ class Fit(NamedTuple):
     """The throughput of one node by the law."""
     parameters: dict[str, float]
     residuals: tuple[tuple[int, float], ...]
-    """For each point, how far the measured throughput is above the law, as a share of the latter."""
+    """For each point, how far the measured throughput is above the law, as a share of the law's."""
     is_exact: bool
     """There are only as many sizes as parameters, so that residuals say nothing."""
     peak: float | None = None
@@ -155,7 +155,7 @@ class _Law(NamedTuple):
     read: Callable[[Sequence[float]], tuple[float, dict[str, float]] | None]
     """Returns the throughput of one node and the parameters; None if the coefficients have none."""
     at: Callable[[float, dict[str, float]], float]
-    """Returns the throughput of n nodes as a multiple of that of one node."""
+    """Returns the throughput of n nodes relative to one node."""
 
 
 def _serial(one_node: float, serial: float) -> tuple[float, dict[str, float]]:
@@ -194,7 +194,7 @@ def throughput_at(fit: Fit, nodes: float) -> float:
 def fit_law(law: str, points: Iterable[Point]) -> Fit | None:
     """Fit a law, with the least squares of relative errors; None for fewer sizes than it has parameters.
 
-    Points whose throughput is not above zero are left out: no law has such.
+    Points whose throughput is not above zero are left out: no law has one.
 
     Raises:
         ImportError: if numpy is not installed.
@@ -222,7 +222,7 @@ def _least_squares(rows: Sequence[Sequence[float]]) -> list[float]:
     """Return the coefficients of 0 or more with which the columns come nearest to 1 in each row.
 
     There are three columns at most: each subset is solved without bounds, and the best valid one is returned.
-    The columns are scaled to one length, since those of many nodes are much longer than the others.
+    The columns are scaled to one length, since some are much longer than others.
 
     Raises:
         ImportError: if numpy is not installed.
@@ -243,7 +243,7 @@ def _least_squares(rows: Sequence[Sequence[float]]) -> list[float]:
     return best
 
 
-# --- What all runs come to
+# --- Results of all runs
 
 EFFICIENT: Final = 0.8
 _THROUGHPUT: Final = re.compile(r"per_sec(?:ond)?$|throughput$|/s(?:ec)?$")
@@ -317,7 +317,7 @@ def study_result(
 
     Raises:
         ConfigError: if runs have completed, and none has the metric, it is not clear which it is, or several
-            ranks recorded it and it is not chosen what they come to.
+            ranks recorded it and no way to combine them is chosen.
     """
     every = [(report, member, *read_metrics(report.run)) for report, member in reports]
     found = [(report, member, one) for report, member, one, _ in every]
@@ -355,7 +355,7 @@ def _partial(one: RunMeasurement, metric: str) -> str:
 
 
 def _ranks(over: Mapping[str, Recorded], metric: str) -> Ranks:
-    """Return that the lowest rank counts, if no other has the metric.
+    """Return ``"first"``, if no run has the metric of several ranks.
 
     Raises:
         ConfigError: if several have: the values may be of each rank or of the whole job.
@@ -417,7 +417,7 @@ def _sizes(found: Sequence[RunMeasurement]) -> Iterator[SizeResult]:
 
 
 def _left_out(study: Study, found: Iterable[RunMeasurement], metric: str, *, is_whole: bool) -> Iterator[str]:
-    """Yield why a run that was asked for has measured nothing; ``is_whole``: all were submitted."""
+    """Yield why a requested run has measured nothing; ``is_whole``: all were submitted."""
     there = {(one.member.nodes, one.member.repetition): one for one in found}
     for member in sorted(study.members, key=lambda member: (member.nodes, member.repetition)):
         one = there.get((member.nodes, member.repetition))

@@ -1,4 +1,4 @@
-"""A scaling study is its runs: each keeps which study and which size it belongs to."""
+"""A scaling study is its runs: each stores which study and size it belongs to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hpcdist.studies.scaling_plan import size_suffix
 
 FILE: Final = "scaling.json"
 _SUBMITTED: Final = "scaling.submitted"
-"""A file of each run from when all of them were submitted: what is missing then was removed."""
+"""A file of each run once all were submitted: a run that is missing then was removed."""
 
 MOST: Final = 1000
 """The most sizes, and repetitions of each."""
@@ -52,7 +52,7 @@ class Study(msgspec.Struct, frozen=True):
     metric: str = ""
     """The throughput; empty if it is to be found by its name."""
     ranks: Ranks = ""
-    """What a metric of several ranks comes to."""
+    """How the values of ranks are combined."""
 
     @property
     def members(self) -> list[Member]:
@@ -133,7 +133,7 @@ def unfinished_study(runs: Sequence[StudyRun], digest: str) -> Study | None:
 
 
 def mark_submitted(found: Iterable[StudyRun]) -> None:
-    """Write into the runs of a study that all of them were submitted; what cannot be written is left out."""
+    """Mark the runs of a study as all submitted; marks that cannot be written are left out."""
     for one in found:
         with suppress(OSError):
             one.run.directory.write(_SUBMITTED, "")
@@ -159,7 +159,7 @@ Sizes = Sequence[tuple[ExperimentOptions, Planned]]
 
 
 class StudyRequest(NamedTuple):
-    """What a study is asked for; with ``chain``, each run begins when the one before has ended."""
+    """The options of a study; with ``chain``, each run begins when the one before has ended."""
 
     nodes: tuple[int, ...]
     mode: Mode = "weak"
@@ -178,7 +178,7 @@ def submit_study(
 
     Raises:
         PlanError: if jobs of the site cannot wait for others.
-        HpcdistError: as `this_machine.submit`; what was submitted before stays so.
+        HpcdistError: as `this_machine.submit`; runs submitted before are kept.
     """
     identity = sizes[0][1].plan.identity
     if request.chain and not schedulers.get(identity.scheduler).is_batch_system:
@@ -233,7 +233,7 @@ def _last(there: Sequence[StudyRun]) -> Run | None:
 
 
 def _last_job(last: Run | None, services: Services) -> str:
-    """Return the id of the last job of a run; empty if it has ended: batch systems forget such."""
+    """Return the id of the last job of a run; empty if it has ended: batch systems forget it."""
     if last is None or job_states.status([last], services)[0].is_over:
         return ""
     return last.jobs[-1].record.job_id or ""

@@ -16,13 +16,13 @@ from hpcdist.runs.remotes.connection import Connection, Unreachable
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.answers import line_of
 
-# --- What a remote has answered: sections behind a random word, whatever its login shell prints before
+# --- What a remote has answered: sections after a random word, whatever its login shell prints before
 
 _NOT_FOUND: Final = 127
 """The exit code of a shell for a program that is not there."""
 
 _KILLED: Final = 137
-"""The exit code of a command that was killed there, as after its time."""
+"""The exit code of a command killed there, as after its timeout."""
 
 _MOST: Final = 1 << 20
 """Sections of one answer."""
@@ -58,7 +58,7 @@ class Section(NamedTuple):
 
     @property
     def run(self) -> int:
-        """The number of the run of which this is; -1 where the head has none."""
+        """The number of the section's run; -1 where the head has none."""
         number = self.words.partition(" ")[0]
         return int(number) if number else -1
 
@@ -73,7 +73,7 @@ class Incomplete(ValueError):  # noqa: N818 - what it is
 
 
 class Malformed(ValueError):  # noqa: N818 - what it is
-    """The answer has another form than what was asked for."""
+    """The answer is not in the form that was asked for."""
 
 
 def read(output: bytes, mark: str, order: str = _ANY) -> list[Section]:
@@ -83,7 +83,7 @@ def read(output: bytes, mark: str, order: str = _ANY) -> list[Section]:
 
     Raises:
         Incomplete: if the beginning or the end is missing.
-        Malformed: if a head or the order is another one; with the first that is.
+        Malformed: if a head or the order is wrong; with the wrong text.
     """
     sections = _read(output, mark)
     kinds = "".join(f"{section.kind} " for section in sections)
@@ -134,7 +134,7 @@ COMPLETED: Final = "out err "
 
 
 def completed(sections: Sequence[Section], commands: Sequence[Command]) -> list[Completed]:
-    """Return the results of these commands, each of which printed ``COMPLETED``."""
+    """Return the results of these commands, which each printed ``COMPLETED``."""
     texts = [section for section in sections if section.kind in {"out", "err"}]
     pairs = zip(texts[::2], texts[1::2], strict=True)
     return [
@@ -144,18 +144,18 @@ def completed(sections: Sequence[Section], commands: Sequence[Command]) -> list[
 
 
 def completed_one(command: Command, out: str, code: int, err: str) -> Completed:
-    """Return the result of a command; one that was killed there counts as one that had no more time."""
+    """Return the result of a command; one that was killed there counts as timed out."""
     return Completed(command, code, out, err, timed_out=code == _KILLED, missing=code == _NOT_FOUND)
 
 
 class AnsweredRunner(NamedTuple):
-    """A runner that has answers already; other commands are run by the runner below it."""
+    """A runner with known answers; other commands are run by ``runner``."""
 
     known: Sequence[Completed]
     runner: Runner
 
     def run(self, command: Command) -> Completed:
-        """Return the answer to the command, or to one that asked for more jobs besides."""
+        """Return the answer to the command, or to one that asked for more jobs."""
         for done in self.known:
             if covers(done.command, command):
                 return done._replace(command=command)
@@ -163,7 +163,7 @@ class AnsweredRunner(NamedTuple):
 
 
 def covers(known: Command, asked: Command) -> bool:
-    """Return whether the answer to one command has that to another, which names fewer jobs."""
+    """Return whether one command's answer includes another's, which names fewer jobs."""
     return _fixed(known) == _fixed(asked) and _words(asked) <= _words(known)
 
 
@@ -179,7 +179,7 @@ def _words(command: Command) -> frozenset[str]:
 # --- One round trip
 
 _PAUSES: Final = (0.5, 2.0, 5.0)
-"""Seconds before a request is sent again whose answer was cut off."""
+"""Seconds before a request with a cut-off answer is sent again."""
 
 MOST: Final = 1 << 27
 """Bytes of an answer."""
@@ -204,8 +204,8 @@ class Channel(NamedTuple):
     ) -> list[Section]:
         """Run these lines there and return what they printed; the data follow them on stdin.
 
-        A session that ssh lost is begun again, so what the lines do must be done once at most by itself.
-        ``order``: as `read`; ``needs``: as `program.request`; ``most``: bytes of the answer.
+        A session that ssh lost is repeated, so the lines themselves must act once at most. ``order``: as
+        `read`; ``needs``: as `program.request`; ``most``: bytes of the answer.
 
         Raises:
             Unreachable: if no complete answer in this order came.
@@ -224,7 +224,7 @@ class Channel(NamedTuple):
             self.connection.sleep(pauses.pop(0))
 
     def malformed(self, where: str) -> Unreachable:
-        """Return the error of an answer in another form than what was asked for."""
+        """Return the error for an answer not in the form that was asked for."""
         return Unreachable(connection.malformed(self.connection.name, self.connection.host, where))
 
     def _session(
@@ -254,14 +254,14 @@ class Channel(NamedTuple):
         return connection.no_answer(name, host, done.returncode, done.stderr, error.printed)
 
 
-# --- Running commands on a remote, in whose paths the run directories here stand for those there
+# --- Running commands on a remote, with paths of run directories here mapped to paths there
 
 _CLAIM: Final = ".submit-"
 _LATER: Final = 10.0
-"""Seconds that a command has less than its session, so that it ends there, and that is known here."""
+"""Seconds by which a session outlasts its command, so that a timeout there is known here."""
 
 _FOUND: Final = """[ -n "$(type -P "$1")" ] && exec "$@"; exec bash -lc 'exec "$@"' hpcdist "$@\""""
-"""Runs its words, in a login shell where their program is found by that alone."""
+"""Runs its words, in a login shell if only that finds their program."""
 
 VOID: Final = "void"
 """In place of an exit code: the submission was given up before the batch system was called."""

@@ -1,6 +1,6 @@
 """One connection of OpenSSH for all sessions with a remote: opened once, with prompts on the terminal.
 
-Everything of the user's ssh config counts: keys, agent, ProxyJump, known hosts. Nothing is forwarded.
+The user's whole ssh config applies: keys, agent, ProxyJump, known hosts. Nothing is forwarded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TARGET: Final = frozenset(
     ("hostname", "user", "port", "proxyjump", "proxycommand", "hostkeyalias", "identityfile",
      "certificatefile", "identityagent")
 )  # fmt: skip
-"""What leads to another machine or user, among what `ssh -G` prints (ssh_config(5))."""
+"""Settings that `ssh -G` prints and that select the machine or user (ssh_config(5))."""
 
 _SESSIONS: Final = 8
 """Sessions at once through one connection: sshd refuses more than ten (sshd_config(5), MaxSessions)."""
@@ -45,7 +45,7 @@ _OPTIONS: Final = (
     "-T", "-a", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none",
     "-oServerAliveInterval=15", "-oServerAliveCountMax=4", "-oConnectTimeout=20",
 )  # fmt: skip
-"""Nothing is forwarded or run beside; a dead line is noticed within a minute."""
+"""Nothing else is forwarded or run; a dead line is noticed within a minute."""
 
 _prompting = threading.Lock()
 
@@ -78,12 +78,12 @@ class Connection(NamedTuple):
     target: str = ""
 
     def resolved(self) -> Connection:
-        """Return it as the user's config of ssh now has it: an alias that leads elsewhere is another one."""
+        """Return the connection by the user's current ssh config: an alias may have changed."""
         return self._replace(target="\n".join(self._targets([self.host])))
 
     def _targets(self, hosts: list[str]) -> Iterator[str]:
-        """Yield what ssh makes of each host, and of those through which it goes."""
-        for host in hosts:  # which grows
+        """Yield ssh's settings for each host, and for the jump hosts before it."""
+        for host in hosts:  # grows below
             argv = ("ssh", *self.config, "-G", "--", host)
             for line in self.shell.run(Command(argv, timeout=_RESOLVE_LIMIT)).stdout.splitlines():
                 key, _, value = line.partition(" ")
@@ -95,7 +95,7 @@ class Connection(NamedTuple):
 
     @property
     def socket(self) -> Path:
-        """The socket of the connection; its path must be short (unix(7): 108 bytes, of which ssh uses 17)."""
+        """The socket of the connection; its path must be short (unix(7): 108 bytes, 17 for ssh)."""
         words = "\0".join((self.host, *self.config, self.target, os.environ.get("HOME", "")))
         return self.folder / hashlib.sha256(words.encode()).hexdigest()[:12]
 
@@ -140,10 +140,10 @@ class Connection(NamedTuple):
                 self._open()
 
     def forward(self, ports: str, *, ends: bool = False) -> Completed:
-        """Let a port here lead to one there, as ``ssh -L`` has it, or no longer; what is so stays so.
+        """Forward a port here to one there, as ``ssh -L``, or stop that; repeating it is harmless.
 
-        It fails where there is no connection. Neither ``_OPTIONS`` nor the user's config count, which would
-        add or remove other ports.
+        It fails without a connection. ``_OPTIONS`` and the user's config are not used: they would add or
+        remove other ports.
         """
         options = ("-F", "none", f"-oControlPath={self.socket}", "-O", "cancel" if ends else "forward")
         return self.shell.run(Command(("ssh", *options, "-L", ports, "--", self.host), timeout=10))
@@ -170,10 +170,10 @@ class Connection(NamedTuple):
             raise Unreachable(problem(self.name, self.host, errors, terminal=has_terminal()))
 
     def _start(self, argv: tuple[str, ...]) -> int:
-        """Run ssh until the connection stands; then it goes on in the background, with no pipe of ours.
+        """Run ssh until the connection is open; it then stays in the background, without our pipes.
 
-        A program that ProxyCommand or ProxyJump starts would keep it, and whoever reads it would wait. Nor do
-        signals of the terminal end that program, and with it the connection.
+        A program that ProxyCommand or ProxyJump starts would keep a pipe open, and its reader would wait. The
+        terminal's signals do not end that program, or the connection.
         """
         if has_terminal():  # ssh opens it by itself for prompts
             words = ("/bin/sh", "-c", 'trap "" HUP INT; exec "$@" </dev/tty >/dev/tty 2>&1', "hpcdist", *argv)
@@ -207,7 +207,7 @@ def has_terminal() -> bool:
 
 
 def folder_of(environment: Mapping[str, str]) -> Path:
-    """Return the folder of sockets, which is made if it is missing; nobody else can use it.
+    """Return the folder of sockets, made if missing, which only this user can use.
 
     Raises:
         ConfigError: if another user has made it.
@@ -259,11 +259,11 @@ _HEAD: Final = 60
 
 
 class Unreachable(SchedulerError):  # noqa: N818 - what it is, not a mistake
-    """A remote could not be reached, or its answer did not come to its end."""
+    """A remote could not be reached, or its answer is incomplete."""
 
 
 _REASON: Final = re.compile("space|quota|denied|Read-only|too large", re.IGNORECASE)
-"""What the line that names the reason has, among those of tar."""
+"""Words of the line of tar's output that names the reason."""
 
 _SSH: Final = 255
 """The exit code of ssh for its own failures (ssh(1))."""
@@ -352,14 +352,14 @@ def endless(name: str, most: int) -> Problem:
 
 
 def broken(name: str, code: int, errors: str) -> Problem:
-    """Return the problem of a program that ended in its middle, as by a limit of the login node."""
+    """Return the problem of a program that ended early, as by a limit of the login node."""
     why = f": {shown(errors)}" if shown(errors) else ""
     hint = "its login node may have ended it: try again later"
     return Problem(f"what runs on {name} ended with exit code {code} before its end{why}", hint=hint)
 
 
 def malformed(name: str, host: str, where: str) -> Problem:
-    """Return the problem of an answer in another form than what was asked for."""
+    """Return the problem of an answer not in the form that was asked for."""
     message = f"the answer of {name} cannot be read ({shown(where)[:_HEAD]!r})"
     hint = f"something there prints into it or cuts it: does `ssh {host} true` print nothing? try again later"
     return Problem(message, hint=hint)

@@ -1,7 +1,7 @@
 """Outputs come back from a remote: by rsync, else in parts over the same session as all requests.
 
-Both go on where they were interrupted. What is here is in ``outputs`` of the mirror, as it is there: a file
-counts as the same if its size and the time of its last change are.
+Both resume where they were interrupted. Files are stored in ``outputs`` of the mirror: one counts as the same
+if its size and the time of its last change are.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _PART: Final = 1 << 24
 _TIMEOUT: Final = 300.0
 _HOURS: Final = 86400.0
 _DIGITS: Final = 9
-"""Those of a second that file systems have."""
+"""Decimals of a second in file times."""
 
 _VERSION: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,11})(?:\.([0-9]*))? (.*)", re.DOTALL)
 
 Progress = Callable[[int], object]
-"""Is called with the number of bytes that have come."""
+"""Is called with the number of bytes received."""
 
 
 class Version(NamedTuple):
-    """What a file there is now: its bytes, and when it was changed last, in nanoseconds since 1970."""
+    """The version of a file there: its bytes, and its last change in nanoseconds since 1970."""
 
     bytes: int
     changed: int
 
 
 class _Changed(Exception):  # noqa: N818 - what it is
-    """A file there is not any more what was listed."""
+    """A file there has changed since the listing."""
 
 
 def listing(channel: Channel, run: Run) -> dict[str, Version]:
@@ -82,10 +82,10 @@ def matching(
 ) -> dict[str, Version]:
     """Return the files that match one of these patterns, by their whole path or a folder's.
 
-    ``element``: of this one alone, whose files are in a folder of its name.
+    ``element``: only its files, which are in a folder of its name.
 
     Raises:
-        ConfigError: if a pattern has none.
+        ConfigError: if a pattern has no file.
     """
     found: dict[str, Version] = {}
     name = f"{run.name}/{element}".rstrip("/")
@@ -99,7 +99,7 @@ def matching(
 
 
 def is_of(element: str, path: str) -> bool:
-    """Return whether an output is one of this element; all are of the whole run."""
+    """Return whether an output belongs to this element; all do if it is empty."""
     return not element or path.startswith(f"{element}/")
 
 
@@ -116,7 +116,7 @@ def fetch(channel: Channel, run: Run, names: Mapping[str, Version], progress: Pr
 
     Raises:
         Outdated: if some of them have changed or vanished there meanwhile; the others are here.
-        Unreachable: if the connection is lost for good; a later call goes on.
+        Unreachable: if the connection is lost for good; a new call resumes.
         OSError: if they cannot be written here.
     """
     folder = run.directory.outputs
@@ -160,7 +160,7 @@ def _in_parts(channel: Channel, run: Run, names: Mapping[str, Version], progress
 
 
 def _parts(channel: Channel, run: Run, name: str, version: Version) -> Iterator[int]:
-    """Yield how many bytes came, at first how many were here, until the file is whole; then it is renamed."""
+    """Yield how many bytes came, first how many were here, until the file is whole; then rename it."""
     whole = run.directory.outputs / name
     whole.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = part_of(whole, version)
@@ -182,7 +182,7 @@ def _parts(channel: Channel, run: Run, name: str, version: Version) -> Iterator[
 
 
 def part_of(whole: Path, version: Version) -> Path:
-    """Return the file of what came of this version; those of other versions are removed."""
+    """Return the partial file of this version; remove partial files of other versions."""
     own, now = (
         hashlib.sha256(text).hexdigest()[:16] for text in (os.fsencode(whole.name), b"%d-%d" % version)
     )
@@ -194,7 +194,7 @@ def part_of(whole: Path, version: Version) -> Path:
 
 
 def _piece(channel: Channel, run: Run, name: str, begun: int) -> tuple[bytes, Version | None]:
-    """Return the next bytes of a file there, and which version of it they are of; None for none."""
+    """Return the next bytes of a file there, and its version; None if there is no file."""
     lines = [
         program.known({}, most=_PART),
         f"cd {quote(run.record.there)}/outputs && {program.call('hpcdist_piece', f'./{name}', begun)}",
@@ -209,7 +209,7 @@ def _piece(channel: Channel, run: Run, name: str, begun: int) -> tuple[bytes, Ve
 
 
 def is_here(run: Run, name: str, version: Version) -> bool:
-    """Return whether a file there is here, as it is there."""
+    """Return whether this version of a file is here."""
     with suppress(OSError):
         found = Path(run.directory.outputs, name).stat()
         return Version(found.st_size, found.st_mtime_ns) == version
@@ -217,12 +217,12 @@ def is_here(run: Run, name: str, version: Version) -> bool:
 
 
 def missing(run: Run, there: Mapping[str, Version]) -> dict[str, int]:
-    """Return the bytes of the files that are there alone."""
+    """Return the sizes of files that are not here yet."""
     outputs = run.directory.outputs
     return {name: found.bytes for name, found in there.items() if not Path(outputs, name).is_file()}
 
 
-# --- A new run goes to a remote: its directory there, and the files of the one here
+# --- Sending a new run to a remote: its directory there, with the files from here
 
 _SENDING: Final = 60.0
 _SLOWEST: Final = 20_000
@@ -269,7 +269,7 @@ def make_folder(channel: Channel, directory: str, name: str) -> RunsFolder:
 
 
 def send(channel: Channel, run: Run) -> None:
-    """Send the files of a new run; a call that is repeated does no more.
+    """Send the files of a new run; a repeated call does no more.
 
     Raises:
         ConfigError: if they cannot be written there, or another run of this name came first.
@@ -295,9 +295,9 @@ def _sent(channel: Channel, run: Run, line: str, wanted: Callable[[Path], bool])
 
 
 def add(channel: Channel, run: Run, event: Event) -> None:
-    """Send the files of the run's jobs that have no id yet, and let it go on, of which this is the event.
+    """Send the files of the run's jobs that have no id yet, and resume it; record that as this event.
 
-    A call that is repeated does no more.
+    A repeated call does no more.
 
     Raises:
         ConfigError: if they cannot be written there.
@@ -305,14 +305,14 @@ def add(channel: Channel, run: Run, event: Event) -> None:
     """
     new = [job.directory for job in run.jobs if not job.job]
     files = ("plan.json", "job.sh", "setup.sh", "job.sum")  # `renderer.files_of_job`
-    names = {"runtime", *(one.own(name) for one in new for name in files)}  # that of another version, too
+    names = {"runtime", *(one.own(name) for one in new for name in files)}  # also of another version
     log = f"{event.what} {event.job_id} {event.at} {event.value}"
     line = program.call("hpcdist_add", run.record.there, run.record.token, log)
     _sent(channel, run, line, lambda path: path.name in names)
 
 
 def begin_with(channel: Channel, source: str, run: Run) -> None:
-    """Let a new run there begin with copies of the outputs and checkpoints in the folder of another one.
+    """Copy the outputs and checkpoints in another run's folder there into a new run there.
 
     Raises:
         ConfigError: if they cannot be copied.
@@ -330,7 +330,7 @@ def _words(sections: Sequence[Section]) -> dict[str, str]:
 
 
 def _pack(run: Run, archive: Path, wanted: Callable[[Path], bool]) -> None:
-    """Write files of a run directory into an archive, without owners; its last one shows that it is whole."""
+    """Write files of a run directory into an archive, without owners; the last one marks it as whole."""
     with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
         for path in filter(wanted, sorted(run.directory.path.iterdir())):
             tar.add(path, path.name, filter=_anonymous)

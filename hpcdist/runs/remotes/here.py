@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def services(*, voids: bool = False) -> Services:
-    """Return the services of this machine; those of a remote's runs are found by `Services.at`.
+    """Return the services of this machine; `Services.at` finds the services of remotes.
 
-    ``voids`` as of `machines.Remote`: for whoever submits the jobs of a run, and lets nobody else do so.
+    ``voids`` as in `machines.Remote`: for a caller that alone may submit the jobs of a run.
     """
     return this_machine.services()._replace(remote=partial(_of_runs, voids=voids))
 
 
 def address_of(run: Run) -> Address | None:
-    """Return the address of the server of a run, of one on a remote as its host of the config reaches it."""
+    """Return the address of a run's server; on a remote, as reached through its host in the config."""
     found = address.read(run.directory)
     if not found or not run.record.remote:
         return found
@@ -39,7 +39,7 @@ def address_of(run: Run) -> Address | None:
 
 
 def is_trusted(run: Run) -> bool:
-    """Return whether results of calls of this run may be read: all of this machine, else as its remote."""
+    """Return whether results of calls may be read: always of local runs, else if the remote is trusted."""
     if not run.record.remote:
         return True
     from hpcdist.runs.remotes import machines  # reads the config
@@ -64,7 +64,7 @@ def attach(run: Run, command: Command, *, terminal: bool) -> int:
 def with_tunnels(
     runs: Sequence[Run], services: Services, note: Callable[[str], object]
 ) -> AbstractContextManager[Services]:
-    """Return services in whose pauses what runs on remotes serve is made reachable here."""
+    """Return services whose pauses keep tunnels open to the servers of runs on remotes."""
     if not any(run.record.remote for run in runs):
         return nullcontext(services)
     from hpcdist.runs.remotes import tunnels  # with ssh and the config

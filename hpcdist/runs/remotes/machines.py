@@ -1,4 +1,4 @@
-"""The remotes of the user's config, and the services with which runs are submitted and asked for there."""
+"""The remotes of the user's config, and the services that submit and query runs there."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from hpcdist.runs.submission import SubmitOutput, SubmitRequest
 
 
 class Remote(NamedTuple):
-    """A remote as `hpcdist.runs.services.Elsewhere`; ``voids`` as in `looking.look`.
+    """A remote as `hpcdist.runs.services.Elsewhere`; ``voids`` as in `mirror.look`.
 
-    ``begins_with``: the folder there of the run with whose outputs each new one begins.
+    ``begins_with``: the folder there of the run whose outputs a new run starts with.
     """
 
     runner: RemoteRunner
@@ -46,21 +46,21 @@ class Remote(NamedTuple):
         return self.runner.start(run, command)
 
     def send(self, run: Run) -> None:
-        """Send a new run, as `sending.send`."""
+        """Send a new run: `fetching.send`."""
         fetching.send(self.runner.channel, run)
         if self.begins_with:
             fetching.begin_with(self.runner.channel, self.begins_with, run)
 
     def add(self, run: Run, event: Event) -> None:
-        """Send further jobs of a run, as `sending.add`."""
+        """Send further jobs of a run: `fetching.add`."""
         fetching.add(self.runner.channel, run, event)
 
     def look(self, runs: Sequence[Run], services: Services) -> Runner:
-        """Look at runs, as `looking.look`."""
+        """Look at runs, as `mirror.look`."""
         return mirror.look(self.runner, runs, services, voids=self.voids)
 
     def pull(self, runs: Sequence[Run], services: Services, *, whole: bool = False) -> None:
-        """Bring mirrors up to date, as `looking.pull`."""
+        """Bring mirrors up to date, as `mirror.pull`."""
         mirror.pull(self.runner, runs, services, whole=whole)
 
 
@@ -114,7 +114,7 @@ def of_runs(runs: Sequence[Run], *, own: Preferences | None = None, voids: bool 
 
 
 def connection_of(run: Run) -> Connection | None:
-    """Return the connection with a run's remote; None without one, or where the config has it no more."""
+    """Return the connection to a run's remote; None without one, or if the config no longer has it."""
     with suppress(ConfigError):
         return of_runs([run]).runner.channel.connection if run.record.remote else None
     return None
@@ -124,7 +124,7 @@ def connection_of(run: Run) -> Connection | None:
 
 
 class Target(NamedTuple):
-    """A remote to submit to, and the folder of the experiment file, beside which its program is."""
+    """A remote to submit to, and the folder of the experiment file and its program."""
 
     name: str
     machine: RemoteMachine
@@ -224,7 +224,7 @@ def check_code(made: Planned, target: Target) -> None:
 
 
 def _there(request: SubmitRequest, remote: str, all_runs: str) -> SubmitRequest:
-    """Return the request with scripts for its directory there; without code, the job starts in that."""
+    """Return the request with scripts for its directory there; without code, the job starts there."""
 
     def files(directory: RunDirectory) -> Mapping[str, str]:
         return request.files(directory._replace(path=Path(all_runs, directory.name)))

@@ -32,10 +32,10 @@ SEEN: Final = "remote.json"
 """A file of the mirror: when the remote last answered, by its clock and by the one here."""
 
 _GROWING: Final = re.compile(r"(?:logs|tracking)/")
-"""Folders of files that only grow, of which the new part is enough."""
+"""Folders of files that only grow: their new part is enough."""
 
 _SMALL: Final = 1 << 20
-"""A larger file is taken for one that only grows, wherever it is."""
+"""A larger file is assumed to only grow, wherever it is."""
 
 _OVERLAP: Final = 120
 """Seconds by which the clocks of a login node and of its file server may differ."""
@@ -131,7 +131,7 @@ _ORDER: Final = "(?:{}){{{}}}(?:claimed |answer errors )*now (?:gone |file )*"
 
 
 class MirrorUpdate(NamedTuple):
-    """What one look has brought: the bytes that came, those that are left, and why others did not come."""
+    """The result of one look: the bytes that came, how many are left, and why others did not come."""
 
     came: int
     left: int
@@ -182,9 +182,9 @@ def _pulled(there: RemoteRunner, runs: Sequence[Run], services: Services) -> Mir
 
 
 def queries(runs: Sequence[Run]) -> Iterator[Command]:
-    """Yield the commands by which `runs.job_states` may ask for these runs' jobs, all of one scheduler.
+    """Yield the commands with which `runs.job_states` may query these runs' jobs, of one scheduler.
 
-    Those that ask for one job each are left out.
+    Commands for one job each are left out.
     """
     scheduler = schedulers.get(runs[0].record.scheduler)
     if any(run.record.phase is Phase.SUBMITTING for run in runs):
@@ -224,7 +224,7 @@ def _asked(
 
 
 def _check_runs(there: RemoteRunner, sections: Iterable[Section], runs: Sequence[Run]) -> None:
-    """Refuse an answer about runs of which nothing was asked.
+    """Refuse an answer about runs that were not asked for.
 
     Raises:
         Unreachable: always then.
@@ -298,7 +298,7 @@ def _settle(runs: Sequence[Run], sections: Sequence[Section], services: Services
             elif code.isdecimal():
                 done = channel.completed_one(Command(()), section.text, int(code), errors.get(number, ""))
                 _accept(run, done, services)
-        elif section.kind == "claimed":  # it may make a job yet: its time begins again
+        elif section.kind == "claimed":  # a job may still come: its time starts again
             at = timestamp(services.now())
             run, again = runs[section.run], {"submitted_at": at, "clock": services.host}
             services.try_update(run, phase=Phase.SUBMITTING, **again)

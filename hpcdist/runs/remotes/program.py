@@ -1,4 +1,4 @@
-"""The program that is sent to a remote: POSIX shell, whose answers stand behind a random word.
+"""The program that is sent to a remote: POSIX shell, whose answers follow a random word.
 
 The command of ssh is one line that every login shell reads alike (sh, bash, zsh, fish, csh): it has no
 newline, backslash or exclamation mark. It reads the program from stdin, byte by byte, so that what follows
@@ -22,7 +22,7 @@ PART: Final = 1 << 22
 """Bytes of a file that come at once; more come with the next look."""
 
 ROOM: Final = 1 << 26
-"""Bytes of files that come with one look, and for each run a part more."""
+"""Bytes of files that come with one look, plus one part for each run."""
 
 
 class RemoteProgram(NamedTuple):
@@ -44,10 +44,10 @@ def encoded(text: str) -> bytes:
 
 
 def request(lines: Iterable[str], needs: Iterable[str] = ()) -> RemoteProgram:
-    """Return the request that runs these lines; ``needs``: lines that may go on in a login shell."""
+    """Return the request for these lines; ``needs``: lines that may switch to a login shell."""
     mark = f"hpcdist-{secrets.token_hex(8)}"
     body = [f"hpcdist_mark={mark}", _functions(), *needs, "hpcdist_print begin", *lines, "hpcdist_print end"]
-    # In braces: of a program whose end was cut off, the shell runs nothing.
+    # In braces: the shell runs nothing of a program whose end was cut off.
     return RemoteProgram("\n".join(["{", *body, "}"]), mark)
 
 
@@ -78,7 +78,7 @@ def variable(text: str) -> str:
 
 
 def command(given: Command, first: str = "") -> str:
-    """Return the function ``hpcdist_command``, which runs a command in its environment and its time.
+    """Return the function ``hpcdist_command``, to run a command with its environment and timeout.
 
     ``first``: the path of a program whose folder comes first in PATH.
     """
@@ -100,7 +100,7 @@ def command(given: Command, first: str = "") -> str:
 def known(sizes: Mapping[str, int], most: int = PART, room: int = ROOM) -> str:
     """Return the function that prints how much of a file is here already.
 
-    ``most``: bytes of one part; ``room``: those of a run after which no other part of it is begun.
+    ``most``: bytes of one part; ``room``: bytes of a run after which no further part begins.
     """
     cases = [f"{quote(name)}) echo {size} ;;" for name, size in sizes.items() if size]
     head = (f"hpcdist_most={most} hpcdist_room={room}", 'hpcdist_known() { case "$1" in')

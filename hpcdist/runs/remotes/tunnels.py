@@ -1,4 +1,4 @@
-"""Tunnels to what jobs on remotes serve, open while their runs are waited for or followed."""
+"""Tunnels to servers of jobs on remotes, open while their runs are waited for or followed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hpcdist.runs.services import Services
 
 _PAUSE: Final = 5.0
 _LONGEST: Final = 60.0
-"""Seconds between two looks at a tunnel, which grow from the first to the second while it is lost."""
+"""Pauses between checks of a tunnel grow from ``_PAUSE`` to these seconds while it is lost."""
 
 _HERE: Final = "127.0.0.1"
-"""By its number: for ``localhost``, ssh is content with one of its two addresses where the other is taken."""
+"""Not ``localhost``: ssh would accept one of its two addresses where the other is taken."""
 
 _LINE: Final = re.compile(r"ssh -N -L [0-9]+:([^ :]+:[0-9]+)( -J [^ ]+)? ([^ ]+)")
 
@@ -45,7 +45,7 @@ class Way(NamedTuple):
         return self.connection.forward(self.ports).ok
 
     def opened(self) -> Way:
-        """Open it, at another port if that one is taken here; return it as it is then.
+        """Open it, at another port if that one is taken here; return the open one.
 
         Raises:
             Unreachable: if there is no connection, or no port.
@@ -61,10 +61,10 @@ class Way(NamedTuple):
 
 
 def way(remote: Connection, found: Address) -> Way | None:
-    """Return the way to a server over the connection with its remote: that of the line for people.
+    """Return the way to a server over the connection to its remote, by its ``tunnel`` line.
 
-    The loopback of a node is reached by a connection with the node, through the other one. None if the
-    ``tunnel`` is no such line.
+    The loopback of a node is reached by a connection to the node through the remote. None if the line has
+    another form.
     """
     line = _LINE.fullmatch(found.tunnel)
     if not line:
@@ -80,7 +80,7 @@ def way(remote: Connection, found: Address) -> Way | None:
 
 
 class Tunnel:
-    """The tunnel to what one run serves; ``note`` gets where it ends here, or why there is none."""
+    """The tunnel to the server of one run; ``note`` gets its URL here, or why there is none."""
 
     def __init__(
         self, run: Run, remote: Connection, now: Callable[[], float], note: Callable[[str], object]
@@ -91,7 +91,7 @@ class Tunnel:
         self._next, self._pause = 0.0, _PAUSE
 
     def keep(self) -> None:
-        """Open it once the run serves something, and again where it was lost or leads elsewhere."""
+        """Open it once the run has a server, and again if it was lost or leads elsewhere."""
         found = address.read(self._run.directory)
         if found != self._found:
             self.close()
@@ -115,7 +115,7 @@ class Tunnel:
         new = self._way or way(self._remote, found)
         try:
             self._remote.open()
-        except Unreachable:  # of which the verb that waits warns
+        except Unreachable:  # the verb that waits warns of it
             return False
         try:
             self._way = new and new.opened()
@@ -135,7 +135,7 @@ class Tunnel:
 
 @contextlib.contextmanager
 def kept(runs: Sequence[Run], services: Services, note: Callable[[str], object]) -> Iterator[Services]:
-    """Yield services in whose pauses the tunnels of these runs are kept open; they end with the context."""
+    """Yield services whose pauses keep the tunnels of these runs open; they close with the context."""
     found = ((run, machines.connection_of(run)) for run in runs)
     tunnels = [Tunnel(run, remote, services.now, note) for run, remote in found if remote]
 
