@@ -1,4 +1,4 @@
-"""A bound in time for what cannot be told to stop by itself."""
+"""A time limit for code that cannot stop by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def within(seconds: float, late: Callable[[], BaseException]) -> Iterator[None]:
-    """Raise ``late()`` wherever the main thread then is, the only one that can be interrupted."""
+    """Raise ``late()`` in the main thread after this time; no other thread can be interrupted."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

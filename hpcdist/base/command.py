@@ -43,7 +43,7 @@ class Command(NamedTuple):
 def python(program: str, text: str) -> tuple[str, str, str]:
     """Return the words by which this Python runs a text, and finds no module in the current folder.
 
-    Its option -P is of Python 3.11; -I would lose PYTHONPATH and what the user has installed.
+    Option -P needs Python 3.11; -I would lose PYTHONPATH and what the user has installed.
     """
     return program, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {text}"
 

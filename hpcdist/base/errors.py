@@ -243,7 +243,7 @@ def dotted(path: Path) -> str:
 
 
 ALL_KNOWN: Final = "known: "
-"""How the hint begins that names all choices, where none is close."""
+"""The beginning of a hint that names all choices, where no choice is close."""
 
 
 def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:

@@ -18,7 +18,7 @@ _NO_LOCKS: Final = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK})
 """Errors of file systems without locks, such as Lustre mounted without ``flock``."""
 
 _THREADS: Final[dict[str, threading.Lock]] = {}
-"""A lock for each lock file: those of files do not keep the threads of a process apart."""
+"""A lock for each lock file: file locks do not keep the threads of a process apart."""
 
 _SHORT_PAUSE: Final = 0.02
 _SHORT_TRIES: Final = 100
@@ -41,7 +41,7 @@ def exclusive(  # noqa: PLR0913 - tests pass their own lock
 ) -> Iterator[None]:
     """Lock an experiment in this folder against other processes of this user, on all machines, and threads.
 
-    One byte of one file is locked, at an offset of the experiment's own. Such locks (fcntl) work over NFS,
+    One byte of one file is locked, at the experiment's own offset. Such locks (fcntl) work over NFS,
     and are released when their process or its machine dies. ``busy`` is called once if another process holds
     the lock. If the file system has no locks, threads alone are locked. ``name``: of the file; all locks of a
     file end when this process closes it (fcntl(2)), so that threads wait for each other, also where their

@@ -96,7 +96,7 @@ def make(folder: Path) -> None:
 
 
 def weakness(folder: Path, handle: int, user: int | None = None) -> str:
-    """Return how another user could replace this folder or its contents; empty if nobody could.
+    """Return how another user could replace this folder or its contents; empty if no user could.
 
     ``handle`` is the open folder.
 
@@ -115,7 +115,7 @@ def name_of(user: int) -> str:
 
 
 def own_name(known: Callable[[], str] = getpass.getuser) -> str:
-    """Return the name of who runs this process, as ``known`` has it, else the number."""
+    """Return the name of this process's user, from ``known``, else the number."""
     with suppress(KeyError, OSError):  # a container may have users without a name
         return known()
     return str(os.getuid())

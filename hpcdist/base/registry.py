@@ -27,7 +27,7 @@ class Registry(Generic[T]):
         """Return the object of that name.
 
         Raises:
-            ConfigError: when there is none; the hint names the closest.
+            ConfigError: when no object has it; the hint names the closest.
         """
         target = self._builtin.get(name) or self._plugins().get(name)
         if target is None:

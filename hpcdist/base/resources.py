@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def shipped(folder: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return a folder that is shipped with hpcdist: inside the package in a wheel, beside it in a checkout.
+    """Return a folder that is shipped with hpcdist: inside the package in a wheel, next to it in a checkout.
 
     If hpcdist runs from an archive (a zipapp, a wheel on ``PYTHONPATH``), the folder is first unpacked into
     the user's cache: templates include each other by path, and messages name files that can be read.
@@ -153,7 +153,7 @@ def site_file(name: str, folders: Iterable[Path]) -> Path:
 
 
 def _by_name(name: str, folders: Iterable[Path]) -> Path | None:
-    """Return what `site_files` has of this name, without a look at the other files."""
+    """Return the file of this name in `site_files`, without looking at the others."""
     names = (f"{name}.yaml", f"{name}.yml")
     for folder in folders:
         there = {file.name for file in folder.iterdir()} if folder.is_dir() else ()

@@ -44,8 +44,8 @@ class Shell(NamedTuple):
     def attach(self, command: Command) -> int:
         """Run the command with this process's own input, output and terminal; return its exit code.
 
-        The signals of the terminal are the command's; TERM and HUP are passed on to it, and it gets TERM if
-        this process is killed. A command that a signal ended has 128 + its number, as in a shell.
+        The command gets the terminal's signals; TERM and HUP are passed on to it, and it gets TERM if this
+        process is killed. A command that a signal ended has 128 + its number, as in a shell.
         """
         environment = environment_of(command, self.environment)
         with signals_left() as leave_to:
@@ -101,10 +101,10 @@ def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def signals_left() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """Leave this process's signals to another, which is named as soon as it has started.
+    """Leave this process's signals to another process, which is named as soon as it has started.
 
-    It gets those that came before its start, and TERM and HUP: those of the terminal reach it anyway. They
-    are this process's own again if none has started.
+    It gets earlier signals, TERM and HUP; the terminal's signals reach it anyway. This process gets them if
+    no other process has started.
     """
     started: list[subprocess.Popen[bytes]] = []
     left: list[int] = []
@@ -122,7 +122,7 @@ def signals_left() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         while started and left:
             started[0].send_signal(left.pop(0))
 
-    is_main = threading.current_thread() is threading.main_thread()  # signal(2) is that one's
+    is_main = threading.current_thread() is threading.main_thread()  # only this one may set handlers
     with contextlib.ExitStack() as handlers:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP) if is_main else ():
             handlers.callback(signal.signal, number, signal.signal(number, leave))

@@ -1,7 +1,7 @@
 """Reads YAML, strictly as version 1.2, with the place of each value and a message for everything refused.
 
-PyYAML's parser makes the events, by libyaml if PyYAML has it; ``documents.compose`` and
-``documents.scalars`` interpret them. Refused: duplicate keys, tags outside the core schema, a second document
+PyYAML's parser makes the events, by libyaml if PyYAML has it; ``Composer`` and
+``tree.resolve`` interpret them. Refused: duplicate keys, tags outside the core schema, a second document
 unless the caller accepts several, more than 100,000 values with aliases expanded, nesting beyond 64 levels.
 """
 
@@ -37,7 +37,7 @@ _CORE: Final = "tag:yaml.org,2002:"
 
 
 class YamlNode(NamedTuple):
-    """A value, and its size and depth with all aliases expanded; ``text`` is that of a scalar."""
+    """A value, and its size and depth with all aliases expanded; ``text``: of a scalar."""
 
     value: Any
     place: Place
@@ -71,7 +71,7 @@ class Composer:
         self._size = 0
 
     def document(self) -> YamlNode:
-        """Return the root of the only document, null where there is none.
+        """Return the root of the only document, null without one.
 
         Raises:
             ConfigError: with every problem up to the first that ends parsing.
@@ -79,7 +79,7 @@ class Composer:
         return self.documents(1)[0]
 
     def documents(self, most: float = math.inf) -> list[YamlNode]:
-        """Return the roots of all documents, one null where there is none.
+        """Return the roots of all documents, one null without any.
 
         Raises:
             ConfigError: as ``document`` does, and for more documents than ``most``.
@@ -286,7 +286,7 @@ _FORMS: Final = (
 )
 _KEYS: Final = "an experiment begins with keys, such as `run: {cmd: ...}`"
 _INIT: Final = "`hpcdist init` writes a first experiment"
-_UNPRINTABLE: Final = re.compile(  # what it is, for Python takes 4 ms to compile what it is not
+_UNPRINTABLE: Final = re.compile(  # the negated class takes Python 4 ms to compile
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]"
 )
 _LINE_ENDS: Final = {"\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P"}

@@ -15,7 +15,7 @@ from typing import Final
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
 """A word within a name: of snake_case, kebab-case, camelCase, or a number."""
 _SHORT: Final = 3
-"""Words of so few letters, of which the first is another one, are other words: cpu, gpu and tpu."""
+"""Words this short with different first letters are different words: cpu, gpu and tpu."""
 _MOST: Final = 3
 _OTHER: Final = 9
 
@@ -75,7 +75,7 @@ def _abbreviates(mine: str, theirs: str) -> bool:
 def _edits(mine: str, theirs: str) -> int:
     """Return the optimal string alignment distance.
 
-    A digit instead of another one is no error of typing: P4000 and P5000 are two things.
+    One digit instead of another is no typing error: P4000 and P5000 are two things.
     """
     rows: list[list[int]] = [[*range(len(theirs) + 1)]]
     for i, a in enumerate(mine, 1):

@@ -159,7 +159,7 @@ def _below(node: object, step: str | int) -> tuple[object, Place | None] | None:
 
 
 def value_at(node: Any, path: Path) -> Any:
-    """Return the value at a path in a tree, None if there is none."""
+    """Return the value at a path in a tree, None if it does not exist."""
     for step in path:
         if isinstance(node, Mapping) and isinstance(step, str):
             node = node.get(step)
@@ -232,14 +232,14 @@ def resolve_as(text: str, tag: str) -> Plain:
 # --- Replacing a section in the text of a YAML file, whose comments and layout stay as they are
 
 _OF_SECTION: Final = (" ", "-", "#", "\n", "\r")
-"""How its lines begin behind the first one, in block style."""
+"""How the lines of a section begin after the first, in block style."""
 
 
 def with_section(text: str, key: str, section: str) -> str:
-    """Return the text with this section in place of the one of its key, or at the end if there is none.
+    """Return the text with this section in place of the one with its key, else at the end.
 
     ``section`` has the key, and ends with a newline. Comments and empty lines in front of the next key stay
-    with that. The caller checks the result: not all that YAML allows is understood.
+    there. The caller checks the result: not all that YAML allows is understood.
     """
     lines = text.splitlines(keepends=True)
     begin = next((place for place, line in enumerate(lines) if line.startswith(f"{key}:")), None)

@@ -45,7 +45,7 @@ class Walltime(msgspec.Struct, frozen=True, order=True):
 
     @property
     def clock(self) -> str:
-        """It as ``HH:MM:SS`` without days, as PBS and Grid Engine expect it."""
+        """The time as ``HH:MM:SS`` without days, as PBS and Grid Engine expect it."""
         return f"{self.seconds // 3600:02}:{self.seconds % 3600 // 60:02}:{self.seconds % 60:02}"
 
 

@@ -100,7 +100,7 @@ def split_at_comma(text: str, key: str) -> tuple[str, str]:
 
 
 def _command_hint(lines: list[str], line: int) -> str:
-    """Return how to write the command in this line, or continued in it; empty if there is none."""
+    """Return how to write the command in this line, or continued in it; empty without one."""
     if not 0 <= line < len(lines):
         return ""
     if match := _COMMAND.fullmatch(lines[line]):
@@ -156,7 +156,7 @@ def _indentation(reported: str, lines: list[str], line: int, column: int) -> tup
 
 
 def _never_closed(what: str, lines: list[str], line: int, column: int) -> tuple[str, str] | None:
-    """Report a quote or bracket of which the other one is missing in the rest of the file."""
+    """Report a quote or bracket that the rest of the file does not close."""
     rest = "\n".join([lines[line][column:], *lines[line + 1 :]]) if 0 <= line < len(lines) else ""
     if what.startswith("this quote") and len(re.findall(re.escape(rest[:1]), lines[line][column:])) == 1:
         return what, "close it"

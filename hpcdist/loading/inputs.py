@@ -1,6 +1,6 @@
 """The params of an experiment: checked against ``inputs``, with defaults and options.
 
-The rules are those of Polyaxon 0.5 to 0.6: an input without a param must be optional, a default needs
+The rules are from Polyaxon 0.5 to 0.6: an input without a param must be optional, a default needs
 ``is_optional``, a flag is a bool that renders as ``--name`` or as nothing, and if there are inputs,
 every param must be one of them.
 """
@@ -133,7 +133,7 @@ def as_spelt(value: object, text: str) -> object:
 
 
 def put_spelt(node: Map | Seq, key: Any, value: object) -> None:
-    """Set an entry; a number with a source spelling as a plain one, and its spelling beside it."""
+    """Set an entry; a number with a source spelling as a plain one, and its spelling as its text."""
     if isinstance(value, (SpeltInt, SpeltFloat)):
         node.texts[key] = value.text
         value = int(value) if isinstance(value, int) else float(value)

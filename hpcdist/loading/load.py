@@ -128,7 +128,7 @@ def _with_entry(section: Map, key: str, rest: Path, new: _NewValue) -> Map:
 
 
 def _searched(data: Map) -> Iterator[str]:
-    """Yield the params of a search, which need no value of their own; with one there is a warning."""
+    """Yield the params of a search, which need no value in ``params``; one there gets a warning."""
     section = data.get("hptuning")
     search = section if isinstance(section, Map) else Map()
     listed = search.get("mapping")
@@ -174,7 +174,7 @@ _MOST = 50
 class Native(NamedTuple):
     """A file in native form, the ``foreign`` document it was made from, and the problems of importing it.
 
-    ``origins`` are those of ``importers.Imported``; ``form`` is that which the user named.
+    ``origins`` are from ``importers.Imported``; ``form`` is the form that the user named.
     """
 
     document: Document
@@ -187,7 +187,7 @@ class Native(NamedTuple):
 class Loaded(NamedTuple):
     """An experiment, the document in native form (``document.place`` takes native paths), and warnings.
 
-    ``trials``: those of its search; the experiment itself is the first one.
+    ``trials``: of its search; the experiment itself is the first one.
     """
 
     experiment: Experiment
@@ -271,7 +271,7 @@ def checked(native: Native) -> Loaded:
     """Make an experiment from the native form: templates, model, checks.
 
     Raises:
-        ConfigError: with all errors, those of ``native`` too, then all warnings.
+        ConfigError: with all errors, also from ``native``, then all warnings.
     """
     with recognition.recognised(native.foreign, native.form):
         return _checked(native)

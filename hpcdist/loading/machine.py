@@ -45,7 +45,7 @@ Here = Callable[[Sequence[Path]], Machine]
 
 
 def here(environment: Mapping[str, str] = os.environ) -> Here:
-    """Return what finds this machine's site, once for the same folders."""
+    """Return a function that finds this machine's site, once for the same folders."""
     found: dict[tuple[Path, ...], Machine] = {}
 
     def find(folders: Sequence[Path]) -> Machine:
@@ -67,7 +67,7 @@ def choose(  # noqa: PLR0913, PLR0917 - where a site may be named, and how it is
 ) -> Machine:
     """Return the site that the user names (`explicit_site`), else this machine's (`detected_site`).
 
-    ``find``: what has found that before; it is `here` of this environment.
+    ``find``: a function from `here` with this environment, used before.
 
     Raises:
         ConfigError: when there is no site of that name, its file is invalid, or several sites match.
@@ -144,7 +144,7 @@ def search(folders: Sequence[Path], environment: Mapping[str, str] = os.environ)
 
 
 def detected_site(found: SiteSearch, environment: Mapping[str, str] = os.environ) -> Machine:
-    """Return this machine's site: detected, else that of a batch system that is set up, else ``local``.
+    """Return this machine's site: detected, else the site of the batch system here, else ``local``.
 
     Raises:
         ConfigError: when the site's file is invalid, or there is no site of that name.
@@ -168,7 +168,7 @@ def _site_of(name: str, why: str, found: SiteSearch) -> Machine:
 def batch_system(
     environment: Mapping[str, str] = os.environ, sites: Mapping[str, Path] | None = None
 ) -> str | None:
-    """Return the scheduler, one with a site of its name, whose batch system is set up here; None for none.
+    """Return the scheduler, with a site of its name, whose batch system is set up here; else None.
 
     Plug-ins are looked for where no built-in one is set up, and only where a site is not a shipped one: it
     takes 20 ms, and no shipped site is a plug-in's.

@@ -24,7 +24,7 @@ from hpcdist.base.tree import Document, Map, Seq
 def columns(text: str, file: str) -> Map:
     """Return the columns of a table by their names, which are its first line.
 
-    A column is one of numbers if all of its cells are, else one of texts. Empty lines have no cells.
+    A column has numbers if all of its cells are numbers, else texts. Empty lines have no cells.
 
     Raises:
         ConfigError: if a line has another number of cells, or two columns have one name.

@@ -36,7 +36,7 @@ class ExperimentOptions(NamedTuple):
     ``words``: a command line of another tool in place of the file, whose ``file`` is then only a name.
     ``site`` and ``site_path``: the machine, and folders in which sites are searched first. ``params`` and
     ``settings``: names and texts of ``-p`` and ``--set``. ``form`` and ``job``: the form of a file of another
-    tool, and the name of one of its jobs. ``remote``: that of the config which has the job.
+    tool, and the name of one of its jobs. ``remote``: the config's remote that has the job.
     """
 
     file: str
@@ -65,7 +65,7 @@ class ExperimentOptions(NamedTuple):
 class Planned(NamedTuple):
     """A plan, what it was made from, and all warnings and notes with their places, in order.
 
-    ``trials``: what each trial of a search has of its own. ``preferences``: the user's.
+    ``trials``: the texts of each trial of a search. ``preferences``: the user's.
     """
 
     document: Document
@@ -89,7 +89,7 @@ class Planned(NamedTuple):
 
     @property
     def cost(self) -> Cost | None:
-        """What it takes at most; None without a batch system, or without any time limit."""
+        """What the job takes at most; None without a batch system, or without any time limit."""
         return worst_case(self.plan, self.experiment, self.machine.site)
 
     @property
@@ -149,7 +149,7 @@ def plan_experiment(
 
 
 def loaded(options: ExperimentOptions, document: Document | None = None) -> Loaded:
-    """Load the experiment alone: no site is chosen, and nothing is planned; ``document`` as there.
+    """Load the experiment alone: no site is chosen, and nothing is planned; see `plan_experiment`.
 
     Raises:
         ConfigError: when the experiment is invalid.
@@ -202,7 +202,7 @@ def of_trials(made: Planned, chosen: Sequence[TrialTexts], number: int) -> Plann
 
 
 def alone(made: Planned, number: int | None) -> Planned:
-    """Return the plan of one trial of a search as a job of its own; a plan without trials stays the same.
+    """Return the plan of one trial of a search as a separate job; a plan without trials stays the same.
 
     Raises:
         ConfigError: if there is no such trial.
@@ -286,7 +286,7 @@ def _unknown_sites(
 
 
 def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
-    """Yield warnings from the scripts in the folder of the experiment file that the command runs, or they."""
+    """Yield warnings about scripts in the experiment file's folder that the command, or one of them, runs."""
     scripts = [*node_launches.scripts_of(plan.identity.command)] if file != "-" else []
     for script in scripts:  # it grows
         try:
@@ -330,7 +330,7 @@ _ORIGIN = Origin("rule", "hpcdist shell")
 def with_shell(made: Planned, command: Sequence[str]) -> Planned:
     """Return the plan with a shell, or this command, in the container of the experiment if it has one.
 
-    Nothing starts it again, and its output is that of the terminal.
+    It is not started again, and its output goes to the terminal.
 
     Raises:
         PlanError: for an array or a search, or as `planning.plan_experiment`.

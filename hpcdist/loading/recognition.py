@@ -46,7 +46,7 @@ def read(path: str | Path) -> Document:
 def recognised(document: Document, form: str = "") -> Iterator[None]:
     """Replace the problems that are raised inside if the file is no experiment, or a part of one.
 
-    ``form``: that which the user names; a file of it needs no key by which it is recognised.
+    ``form``: the form that the user names; its files need no key by which they are recognised.
     """
     try:
         yield
@@ -82,7 +82,7 @@ def _lost_indentation(document: Document) -> Problem | None:
 
 
 def _no_experiment(document: Document) -> Problem | None:
-    """Return the problem of a file of which no key, or only keys of inner sections, are an experiment's."""
+    """Return the problem of a file without keys of an experiment, or with keys of inner sections only."""
     if document.data.get("kind") == "pipeline":
         return None  # its own problem says so
     known = {*fields.key_names(Experiment), *frameworks.names(), *polyaxon.KEYS}

@@ -51,7 +51,7 @@ class TemplateProblem(ValueError):  # noqa: N818 it becomes a Problem, with its 
 
 
 class Renderer:
-    """Renders the texts of one file with the same values, until it gets others."""
+    """Renders the texts of one file with the same values, until `use` changes them."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = _plain(values)
@@ -59,7 +59,7 @@ class Renderer:
         self._compiled: dict[str, tuple[jinja2.Template, bool]] = {}
 
     def use(self, values: Mapping[str, Any]) -> None:
-        """Take other values, those of one more trial, for which some more work is allowed."""
+        """Take the values of one more trial, for which some more work is allowed."""
         self._values = _plain(values)
         self._sandbox.allow(MORE)
 

@@ -27,7 +27,7 @@ RENDERED: Final = (
     "run",
     "batch",
 )
-"""The sections with templates, beside those of frameworks (polyaxon-schemas 0.6.1, ``specs/base``)."""
+"""The sections with templates, besides the frameworks' (polyaxon-schemas 0.6.1, ``specs/base``)."""
 
 
 def render(data: Map, values: Mapping[str, Any], missing: Collection[str] = ()) -> tuple[Map, list[Problem]]:

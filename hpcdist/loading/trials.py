@@ -1,4 +1,4 @@
-"""The trials of a search: the experiment is that of the first one; the others have texts of their own."""
+"""The trials of a search: the experiment is the first trial's; the others differ in their texts."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SEARCH: Final = ("hptuning",)
 _MATRIX: Final = ("hptuning", "matrix")
 _VARIABLES: Final = ("environment", "env_vars")
 _OWN: Final = (("run", "cmd"), ("run", "args"), _VARIABLES)
-"""What each trial has of its own."""
+"""Where trials may differ."""
 
 
 class Searched(NamedTuple):
     """A document with the params of the first trial, and all trials; ``unknown``: params without a value.
 
-    ``params``: those of the file, which trials have beside their own. ``warnings``: of such params that no
+    ``params``: the file's, which trials have besides their own. ``warnings``: of the file's values that no
     trial has.
     """
 
@@ -49,7 +49,7 @@ class Searched(NamedTuple):
 def searched(document: Document) -> Searched:
     """Return the document with the params of the first trial of its search, if it has one.
 
-    The problems of the search are those of the experiment; an invalid search has no trials.
+    Making the experiment reports the search's problems; an invalid search has no trials.
     """
     section = document.data.get("hptuning")
     if not isinstance(section, Map):
@@ -66,7 +66,7 @@ def searched(document: Document) -> Searched:
 
 
 def _replaced(document: Document, given: Map, found: Sequence[Trial]) -> Iterator[Problem]:
-    """Yield a warning for each param whose own value no trial has."""
+    """Yield a warning for each param of the file whose value no trial has."""
     for name, value in given.items():
         if value is not None and all(name in trial for trial in found):
             message = f"the param {name!r} has the values of the search, and not this one"
@@ -74,7 +74,7 @@ def _replaced(document: Document, given: Map, found: Sequence[Trial]) -> Iterato
 
 
 def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[TrialTexts], list[Problem]]:
-    """Return what each trial has of its own, or the problems that keep the trials from being one job."""
+    """Return the texts of each trial, or the problems that keep the trials from being one job."""
     document, search = searched.document, experiment.hptuning
     if not searched.trials or search is None:
         return (), []
@@ -92,7 +92,7 @@ def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[Trial
 
 
 def _misused(document: Document, name: str) -> Iterator[Problem]:
-    """Yield the problem of each text that a param changes beside the program."""
+    """Yield the problem of each text outside the program that a param changes."""
     for path in _uses(document, name):
         if path[:2] not in _OWN:
             message = f"the trials of a search have one job, which the param {name!r} would change"
@@ -100,9 +100,9 @@ def _misused(document: Document, name: str) -> Iterator[Problem]:
 
 
 def _unused(document: Document, search: Search) -> list[Problem]:
-    """Return an error for each param that is not used beside others; a warning where none is.
+    """Return an error for each unused param where others are used; a warning where no param is.
 
-    Programs of Polyaxon 0.x may read them all from one variable.
+    Programs of Polyaxon 0.x may read all params from one variable.
     """
     unused = [name for name in search.names if not any(True for _ in _uses(document, name))]
     if len(unused) == len(search.names):
@@ -135,7 +135,7 @@ def _templates(node: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _of_trial(number: int, problem: Problem, search: Search) -> Problem:
-    """Return a problem of one trial, at the values that its param may have, or where a list has the trial."""
+    """Return a problem of one trial, placed at its param's values, or at the trial in a list."""
     name = problem.path[1] if len(problem.path) > 1 and problem.path[0] == "params" else None
     path = _path_of(str(name), search) if name in search.names else problem.path
     if search.mapping and path[0] in {"hptuning", "inputs"}:
@@ -178,7 +178,7 @@ class _Maker:
         ), []
 
     def _launch_of(self, experiment: Experiment) -> object:
-        """Return what the command says of its launch, beside the program, and where that begins."""
+        """Return whether processes are started within the command, and the words of the user's launch."""
         launch = user_launch(experiment.run.command)
         starts = self._launches and START in task_command(experiment, launches=True)
         return starts, launch and (launch.program, launch.words[: launch.head + launch.end])
@@ -207,7 +207,7 @@ def _spelt_space(space: Space, section: Map) -> Space:
 
 
 def _params(document: Document, given: Map | None, trial: Trial) -> Map:
-    """Return the params of the file with those of a trial."""
+    """Return the file's params with a trial's."""
     params = Map(place=document.place(_SEARCH)) if given is None else given.copy()
     for name, value in trial.items():
         params.put(name, None, document.place((*_MATRIX, name)))

@@ -3,7 +3,7 @@
 model placement    the plan and its pieces; which task runs where
 values    directives, variables, words; where each was decided
 placeholders    texts that bash fills in for a job, and `hpcdist plan` before it
-trials    what each trial of a search has of its own
+trials    how the trials of a search differ
 fabric_variables    which devices a task's GPUs are; what the fabric of a site sets for such a job
 folding    a placement as people read it
 """

@@ -27,7 +27,7 @@ class Gap(Model, frozen=True):
 def shown(placement: Placement, most: int = 3) -> Iterator[Task | Gap]:
     """Yield the tasks in rank order; of more than ``most`` nodes that look alike, the first and the last.
 
-    No more of them are looked at than are shown.
+    Nodes that are not shown are not computed.
     """
     for _, members in groupby(placement.shapes(), key=_looks):
         alike = [*members]
@@ -109,7 +109,7 @@ def moved(job: JobSpec) -> bool:
 
 
 def misplaced(job: PreparedJob) -> tuple[Task, int] | None:
-    """Return the first task whose local rank is no device of its own, with the number of its device."""
+    """Return the first task whose local rank is not one of its devices, with its first device."""
     if job.gpus.visibility == "node" and not moved(job):
         return None
     tells_rank = any(variable.name == "LOCAL_RANK" for variable in job.environment.task_variables)
@@ -128,18 +128,18 @@ def _of_each_shape(job: JobSpec) -> Iterator[Task]:
 
 
 def lacks_gpu_assignment(job: JobSpec) -> bool:
-    """Whether other jobs may be on the same nodes, and the batch system sets for none which GPUs it has."""
+    """Whether other jobs may be on the same nodes, and the batch system assigns no GPUs to jobs."""
     return job.gpus.shared_nodes and not job.gpus.named and job.gpus.visibility != "launcher"
 
 
 def hidden(job: JobSpec) -> bool:
-    """Whether a job without GPUs would see those of other jobs."""
+    """Whether a job without GPUs would see other jobs' GPUs."""
     has_gpus = any(group.gpus for group in job.placement.groups)
     return job.gpus.shared_nodes and not has_gpus
 
 
 def _is_in_place(row: Row) -> bool:
-    """Whether each of these tasks has the device of its local rank without further ado, or none."""
+    """Whether each of these tasks already has the device of its local rank, or has no device."""
     tasks = map(row.task, range(row.tasks_per_node))
     return not row.gpus or all(task.local_rank in task.gpus for task in tasks)
 

@@ -16,10 +16,10 @@ from hpcdist.site.fabric import JobFacts, Library
 from hpcdist.site.model import RankVariables
 from hpcdist.site.settings import Lsf, Sge
 
-# --- A step of a job beside its program: what the script runs before it, beside it or after it
+# --- A step of a job: what the script runs before, next to or after the program
 
 Place = Literal["job", "node", "last_node", "own_node"]
-"""Where it runs: where the script runs; else on each node of the tasks, on the last, or on one without."""
+"""Where a step runs: with the script, on each node of the tasks, on the last, or on one without tasks."""
 
 
 class JobStep(Model, frozen=True, kw_only=True):
@@ -38,11 +38,11 @@ ENDS: tuple[End, ...] = get_args(End)
 
 
 class Rehearsal(Model, frozen=True, kw_only=True):
-    """How a rehearsal ends the attempts of a run: ``hpcdist rehearse`` plans it, and no key of a file.
+    """How a rehearsal ends the attempts of a run; ``hpcdist rehearse`` plans it, no key of a file does.
 
     ``ends``: what ends each attempt but the last: ``notice`` the signal before a time limit, ``write`` KILL
     to a rank of the first node while a checkpoint is written, ``node`` KILL to all ranks of a node, ``rank``
-    KILL to a rank of another node. ``seed``: of their moments. ``nodes``: those of the real run.
+    KILL to a rank of another node. ``seed``: of their moments. ``nodes``: how many the real run has.
     ``node_mtbf_hours``: the mean time between failures of a node, where it is known.
     """
 
@@ -83,8 +83,8 @@ class SchedulerRequest(Model, frozen=True, kw_only=True):
 
     ``submit_environment``: whether the job inherits the variables of the shell that submits it.
     ``site_directives``: what the site requires of such a job; ``extra_directives``: the experiment's own.
-    ``exclude_nodes``: those that the job must not get.
-    ``submit_options``: those of the command that submits the script.
+    ``exclude_nodes``: the nodes that the job must not get.
+    ``submit_options``: options of the submit command.
     ``output`` and ``error``: the job's own log files, with ``%j`` and the like. ``gpu_request`` and
     ``gpu_name``: how GPUs are requested on the site. ``lsf`` and ``sge`` are for those
     schedulers alone.
@@ -116,8 +116,8 @@ class GpuVisibility(Model, frozen=True, kw_only=True):
     """Who chooses the GPUs that a task sees, and by which variable.
 
     ``library``: the communication library of the job's GPUs, None without GPUs. ``shared_nodes``: other jobs
-    may have GPUs of the same nodes; ``named``: the batch system itself sets which are each job's own.
-    ``reserved``: how many are not others' while the job, or an element of it, runs: of whole nodes all.
+    may have GPUs of the same nodes; ``named``: the batch system itself assigns each job its GPUs.
+    ``reserved``: how many no other job can have while the job, or an element, runs: of whole nodes all.
     """
 
     visibility: Literal["task", "node", "launcher"] = "task"
@@ -143,7 +143,7 @@ class Launch(Model, frozen=True, kw_only=True):
     ``label_in_task``: each task's shell marks lines with the rank; ``labelled``: whether anything does,
     None where that is not known. ``remote_shell``, ``orders_nodes``: the launcher's. ``components``: the
     groups of nodes are components of a heterogeneous job. ``arguments``: the words that the site and the
-    experiment want beside the launcher's own. ``role``: the one whose tasks alone this launch starts.
+    experiment add to the launcher's own. ``role``: the only role whose tasks this launch starts.
     """
 
     launcher: str
@@ -205,8 +205,8 @@ class Restarts(Model, frozen=True, kw_only=True):
 class Completion(Model, frozen=True, kw_only=True):
     """When the job is over.
 
-    ``required_roles``: the roles whose end is the end of the job; empty for all. ``elastic``: the job goes on
-    when it loses a node. ``kill_on_failure``: the launcher ends all other tasks when one fails.
+    ``required_roles``: roles that must finish for the job to finish; empty for all. ``elastic``: the job
+    continues when it loses a node. ``kill_on_failure``: the launcher ends all other tasks when one fails.
     ``max_restarts``: how often the program runs again in the same allocation, where ``restarts`` do not say.
     """
 
@@ -226,12 +226,12 @@ class Rendezvous(Model, frozen=True, kw_only=True):
 
 
 class Container(Model, frozen=True, kw_only=True):
-    """The runtime in which tasks find the image, named as it wants it.
+    """The runtime in which tasks find the image, named as the runtime wants it.
 
     ``binds``: each ``SRC:DST`` as it stands between double quotes. ``entrypoint``: the program is the image's
     own, which starts in ``workdir`` if there is one. ``fetch``: the suffix of the file that the job makes of
     the image, and the words that make it, with the image behind the file's name; empty for none. ``key``:
-    that of the site file's section of the runtime.
+    the runtime's section in the site file.
     """
 
     runtime: str
@@ -244,10 +244,10 @@ class Container(Model, frozen=True, kw_only=True):
 
 
 class JobEnvironment(Model, frozen=True, kw_only=True):
-    """The setup of the job, the variables of all tasks, and those of each task.
+    """The setup of the job, and the variables of all tasks and of each task.
 
     ``modules`` and ``spack_env``: what ``setup`` loads and activates. ``framework_variables``: the names of
-    the variables that the framework gives. Of ``variables`` each name stands once, with who set it last.
+    the variables that the framework gives. Each name is once in ``variables``, as it was set last.
     """
 
     modules: tuple[str, ...] = ()
@@ -282,7 +282,7 @@ class JobSpec(Model, frozen=True, kw_only=True):
 
     @property
     def required_tasks(self) -> int:
-        """The number of tasks whose end is the end of the job."""
+        """The number of tasks that must finish for the job to finish."""
         return sum(row.tasks for row in self.placement.rows if row.role in self.completion.required_roles)
 
     @property
@@ -293,7 +293,7 @@ class JobSpec(Model, frozen=True, kw_only=True):
 
     @property
     def labels_output(self) -> bool:
-        """Whether lines of output are to have their rank; workers of packed trials print none of these."""
+        """Whether lines of output get their rank; workers of packed trials print no such lines."""
         return self.placement.size > 1 and not (self.sweep and self.sweep.pack)
 
     @property

@@ -37,11 +37,11 @@ class Task(Model, frozen=True, kw_only=True):
 class Row(Model, frozen=True, kw_only=True):
     """Equal tasks on consecutive nodes, in rank order.
 
-    Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is a row of its own).
+    Each node from ``node`` on holds ``tasks_per_node`` of them (a node that holds fewer is another row).
     Counted on its node, the first has local rank ``local_rank``, its CPUs begin at ``cpu`` and its GPUs at
-    ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs of its own, or shares one GPU with its
+    ``gpu``; each has ``cpus`` CPUs and ``gpus`` GPUs to itself, or shares one GPU with its
     ``tasks_per_gpu - 1`` neighbours. Where ``gpu_cpus`` gives which CPUs are next to each GPU of the node,
-    its CPUs are the first of those. ``index`` is that of the first replica. ``processes`` is how many
+    a task gets the CPUs next to its GPUs. ``index``: of the first replica. ``processes`` is how many
     processes each starts itself (torchrun does).
     """
 
@@ -86,7 +86,7 @@ class Row(Model, frozen=True, kw_only=True):
         )
 
     def on_node(self, node: int) -> Iterator[Task]:
-        """Yield those on one of its nodes, in rank order."""
+        """Yield the tasks on one of the nodes, in rank order."""
         first = (node - self.node) * self.tasks_per_node
         return map(self.task, range(first, first + self.tasks_per_node))
 
@@ -102,7 +102,7 @@ class Group(Model, frozen=True, kw_only=True):
 
     ``partition`` is the scheduler's name of it, None where no directive names one; ``site_partition`` is
     the site's. ``cpus``, ``gpus`` and ``memory`` (MiB) are requested on each node; ``all_memory``: all that
-    it has, which is ``memory`` where that is known. ``tasks_per_node`` is that of the fullest one.
+    it has, which is ``memory`` where that is known. ``tasks_per_node``: on the fullest node.
     ``even``: every node holds the same number of tasks, all with the same CPUs; ``gpus_per_task`` is None
     where tasks differ in their GPUs. ``reason``: the reason for this partition.
     """
@@ -128,12 +128,12 @@ class Group(Model, frozen=True, kw_only=True):
     reason: str = ""
 
     def has(self, row: Row) -> bool:
-        """Return whether these tasks are on its nodes."""
+        """Return whether these tasks are on the group's nodes."""
         return self.node <= row.node < self.node + self.nodes
 
 
 class Shape(NamedTuple):
-    """Equal nodes, of which ``node`` is the first; each has ``tasks_per_node`` tasks of each row."""
+    """Equal nodes, from ``node`` on; each has ``tasks_per_node`` tasks of each row."""
 
     node: int
     nodes: int
@@ -160,7 +160,7 @@ class Shape(NamedTuple):
 
     @property
     def memory(self) -> int:
-        """The MiB of these tasks, of those that ask for a number of them."""
+        """The MiB of these tasks; a task without a number counts as 0."""
         return sum(row.tasks_per_node * (row.memory or 0) for row in self.rows)
 
 
@@ -205,7 +205,7 @@ class Placement(Model, frozen=True, kw_only=True):
         return ((nodes, tasks) for _, nodes, tasks in self.crowds())
 
     def crowds(self) -> Iterator[tuple[int, int, int]]:
-        """Yield runs of nodes with as many tasks, as the first, their number, and the tasks on each."""
+        """Yield runs of nodes with equally many tasks: first node, number of nodes, tasks on each."""
         for tasks, run in groupby(self.shapes(), key=lambda shape: shape.tasks):
             own = [*run]
             if tasks:
@@ -237,9 +237,9 @@ def of_role(placement: Placement, role: str) -> Placement:
 
 
 def with_own_nodes(placement: Placement, count: int) -> Placement:
-    """Return what a batch system is asked for where programs beside the tasks have nodes of their own.
+    """Return what a batch system is asked for where some programs have nodes without tasks.
 
-    Those are as the node with the most tasks is. A placement of several groups has none.
+    These nodes are like the node with the most tasks. A placement of several groups has none.
     """
     if not count or len(placement.groups) > 1:
         return placement

@@ -1,4 +1,4 @@
-"""The trials of a search: what each of them has of its own in the job that all of them share."""
+"""The trials of a search: how they differ in the job that all of them share."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Pack(Model, frozen=True):
 class Sweep(Model, frozen=True):
     """How many trials there are, the names of their params, and how many run at once (None: all).
 
-    ``jobs``: how many job arrays they are, where one cannot have so many elements. ``max_failures``: how many
-    may fail before no further one starts. ``budget``: the GPU-seconds that they may take, and ``cost`` those
-    that one of them, or a packed job, takes at most. ``stop_at``: by metric, the values at which no further
-    one starts, each behind 1 where it is to be at least that, and -1 where at most. ``policies``: which
-    trials end early; ``sign`` is 1 where more is better, else -1. ``order``: the metric by which the best
-    one comes first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an
-    element of an array. ``generations``: how many an adaptive search has at most, with ``most_trials`` in
-    all; 0 where all trials are known.
+    ``jobs``: how many job arrays the trials are, where one cannot have so many elements. ``max_failures``:
+    how many may fail before no further trial starts. ``budget``: the GPU-seconds that the trials may take;
+    ``cost``: the most that a trial, or a packed job, takes. ``stop_at``: by metric, the values at which no
+    further trial starts, each behind 1 (at least this value) or -1 (at most). ``policies``: which trials end
+    early; ``sign`` is 1 where more is better, else -1. ``order``: the metric that puts the best trial first,
+    with ``-`` where more is better. ``pack``: how trials share nodes, None where each is an element of an
+    array. ``generations``: how many an adaptive search has at most, with ``most_trials`` in all; 0 where all
+    trials are known.
     """
 
     trials: int
@@ -55,14 +55,14 @@ class Sweep(Model, frozen=True):
 
     @property
     def number(self) -> str:
-        """How many they are: ``24 trials``, ``at most 206 trials``."""
+        """How many trials there are: ``24 trials``, ``at most 206 trials``."""
         if self.generations:
             return f"at most {self.most_trials} trials"
         return f"{self.trials} trial{'s' * (self.trials != 1)}"
 
     @property
     def summary(self) -> str:
-        """What it is in a few words: ``24 trials of lr and batch, 4 at once``."""
+        """A short summary: ``24 trials of lr and batch, 4 at once``."""
         trials = f"{self.number} of {' and '.join(self.params)}"
         if self.generations:
             trials += f" in {self.generations} generations, {self.trials} of them in the first"
@@ -76,7 +76,7 @@ class Sweep(Model, frozen=True):
 
 
 class TrialTexts(NamedTuple):
-    """One trial: its params as text, its command, and its variables, all of them beside the plan's own.
+    """One trial: its params as text, its command, and the variables that it adds to the plan's own.
 
     ``number``: its number in the search, from 1.
     """

@@ -31,9 +31,9 @@ class Origin(Model, frozen=True, omit_defaults=True):
     """Where a value was decided; its text is for people alone, decisions are made by its fields.
 
     ``kind`` ``place``: the user wrote it, ``name`` is where: file and line, or an option. ``key``: ``name``
-    is a key of the experiment, of which the planner finds the place. ``site``: ``key`` is that of the site
-    file. ``rule`` and ``default``: hpcdist itself, as ``name`` says. ``task wrapper``: the word that starts
-    each task. ``reason``: why it was decided so. ``notes``: further remarks.
+    is a key of the experiment; the planner finds its place. ``site``: ``key`` is a key of the site file.
+    ``rule`` and ``default``: hpcdist itself, as ``name`` says. ``task wrapper``: the word that starts each
+    task. ``reason``: why it was decided so. ``notes``: further remarks.
     """
 
     kind: Kind
@@ -82,7 +82,7 @@ class Variable(Model, frozen=True, kw_only=True):
     """A variable and its value; ``shell``: bash expands it, as its ``template`` says. ``role``: tasks, or "".
 
     ``found`` and ``links``: where this file is not found when the job runs, or no program of the command
-    links this library, it is ``otherwise`` (None: not set).
+    links this library, the value is ``otherwise`` (None: not set).
     """
 
     name: str
@@ -115,7 +115,7 @@ class Word(Model, frozen=True, kw_only=True):
 
     @classmethod
     def raw(cls, text: str, origin: Origin) -> Word:
-        """Return what is shell already."""
+        """Return text that is shell already."""
         return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
 
 

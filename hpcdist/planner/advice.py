@@ -209,18 +209,16 @@ def _is_open_mpi(site: Site) -> bool:
     return "openmpi" in flavours and site.options("mpirun").flavour in (None, "openmpi")
 
 
-# --- Warnings about what stands between the launcher and the program
+# --- Warnings about what drops the variables of the task between the launcher and the program
 #
-# And takes the variables of the task away.
-#
-# Each task would then take itself for rank 0 of a world of its own, train alone and end well.
+# Each task would then be rank 0 of a world of size 1, train alone and exit 0.
 
 
 class _Loss(NamedTuple):
     """A program that starts another one without its variables.
 
-    ``subcommands``: those that do, any if empty. ``by``: the options by which it does, always if empty;
-    ``keeps``: those by which it does not. ``instead``: what to write.
+    ``subcommands``: which drop them, any if empty. ``by``: the options that drop them, always if empty;
+    ``keeps``: the options that keep them. ``instead``: what to write.
     """
 
     subcommands: frozenset[str] = frozenset()
@@ -320,7 +318,7 @@ _PATH: Path = ("batch", "qos")
 def about_qos(name: str | None, site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield a warning for what a job exceeds of a QOS, and for a name that is most likely misspelt.
 
-    Files seldom have all QOS of a site, some of which are single projects'; a number tells two apart.
+    Site files seldom list all QOS, and some QOS belong to projects: names may differ in a number.
     """
     known = {*site.qos, *filter(None, (partition.qos for partition in site.partitions.values()))}
     if name in site.qos:
@@ -397,7 +395,7 @@ def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
 def _unlisted_partitions(
     groups: Sequence[tuple[Replica, Group]], site: Site, experiment: Experiment
 ) -> Iterator[Problem]:
-    """Yield a warning for each partition that the site's file lacks, which its user may know better."""
+    """Yield a warning for each partition that the site file lacks; the user may know better."""
     for replica, group in groups:
         name = group.site_partition
         if name and site.partitions and name not in site.partitions:
@@ -412,7 +410,7 @@ def _unlisted_partitions(
 
 
 def _few_cpus(groups: Sequence[tuple[Replica, Group]], site: Site) -> Iterator[Problem]:
-    """Yield a warning for each replica with GPUs that has one CPU a task, as nobody says how many."""
+    """Yield a warning for each replica with GPUs that has one CPU a task because no number is set."""
     for replica, group in groups:
         is_known = group.node_type or group.site_partition in site.partitions
         if replica.gpus and not (is_known or replica.cpus or site.replica.cpus):
@@ -442,7 +440,7 @@ def _limits_of_another_qos(
 def _memory(groups: Sequence[tuple[Replica, Group]], site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield a warning for each memory request that the batch system does not get.
 
-    Whole nodes whose memory is known need none.
+    Whole nodes of known memory need no request.
     """
     for replica, group in groups:
         counted = replica.all_memory or _is_counted(group, site)
@@ -457,7 +455,7 @@ def _memory(groups: Sequence[tuple[Replica, Group]], site: Site, job: PreparedJo
 
 
 def _of_some(silent: Replica) -> Problem:
-    """Return the warning where the share of one without a request cannot be worked out."""
+    """Return the warning where the share of a replica without a request is unknown."""
     why = f"{silent.name} asks for none, and how much a node has is not known"
     message = f"memory is not requested: {why}; a job gets the default of its partition"
     return Problem(message, silent.path or REPLICAS, "write it for all replicas", "warning")

@@ -63,7 +63,7 @@ def with_suggestions(
 
 
 def _candidates(request: PlacementRequest) -> list[Pool]:
-    """Return the pools that the account pays for; for a job without GPUs those without, if there are some."""
+    """Return the pools that the account pays for; for a job without GPUs, those without, if any."""
     every = pools(request.site)
     found = [pool for pool in every if _is_paid(request, pool)] or [*every]
     if any(run.first.gpus for run in request.runs):
@@ -97,7 +97,7 @@ def _nearest(request: PlacementRequest, refusal: Refusal) -> str:
 
 
 def _without(counts: NodeCounts, nodes: int, pool: Pool) -> str:
-    """Return what to write where the pool takes the job on so many nodes, and not as the file has it."""
+    """Return what to write where the pool takes the job on ``nodes`` nodes, but not on the file's."""
     fits = f"{counted(nodes, 'node')} of partition {pool.partition} {'holds' if nodes == 1 else 'hold'} them"
     if counts.per_node:
         return f"without {'`nodes` and ' * bool(counts.nodes)}`per_node` {fits}"

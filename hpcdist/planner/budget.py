@@ -14,7 +14,7 @@ from hpcdist.planner.worst_case import Cost, amounts_of, check_limit
 from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 
-# --- The account that pays for a job: whether the site requires one, and has such ones for such a job
+# --- The account that pays for a job: whether the site requires one, and accepts it for such a job
 
 _PATH: Final = ("batch", "account")
 
@@ -23,7 +23,7 @@ def account_of(experiment: Experiment, site: Site) -> str | None:
     """Return the account that pays for the job.
 
     Raises:
-        PlanError: where the site wants one, or another.
+        PlanError: where the site requires an account, or another one.
     """
     account, rule = experiment.batch.account, site.account
     hint = rule.hint or "write `batch: {account: NAME}` or `--set batch.account=NAME`"
@@ -51,7 +51,7 @@ def must_suit(experiment: Experiment, site: Site, job: JobFacts) -> None:
     """Check the account.
 
     Raises:
-        PlanError: where the site has none of such a name for such a job.
+        PlanError: where the site accepts no account of that name for the job.
     """
     if errors := [one for one in advice(experiment, site, job) if one.severity == "error"]:
         raise PlanError(*errors)

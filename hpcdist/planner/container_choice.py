@@ -35,10 +35,10 @@ _OUTSIDE: Final = "give --no-container to run with the site's own modules"
 
 
 def in_its_partition(site: Site, placement: Placement) -> tuple[Site, str]:
-    """Return the site with the container runtime of the job's partition, and the key of that.
+    """Return the site with the container runtime of the job's partition, and its key.
 
     Raises:
-        PlanError: where the job is in several, with different ones.
+        PlanError: where its partitions have different runtimes.
     """
     found = [site.container_in(group.site_partition) for group in placement.groups]
     if any(runtime != found[0][0] for runtime, _ in found):
@@ -95,7 +95,7 @@ def _check_entrypoint(container: Container, runtime: ContainerRuntime, site: Sit
     """Check that the runtime can start the entrypoint of the image.
 
     Raises:
-        PlanError: where it cannot, or not with what the site has in front of the program.
+        PlanError: where it cannot, or not with the site's words in front of the program.
     """
     if not isinstance(runtime, StartsEntrypoints):
         raise _no_entrypoint(f"{runtime.name} does not start the entrypoint of an image")

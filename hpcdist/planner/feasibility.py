@@ -24,8 +24,8 @@ REPLICAS: Path = ("environment", "replicas")
 class PlacementRequest(NamedTuple):
     """What a job requests of a site: replicas in rank order, on so many nodes, and a walltime.
 
-    ``where`` returns origins. ``qos``: the QOS that the experiment names, which has limits of its own.
-    ``own_nodes``: further nodes, for programs beside the tasks. ``account``: which pays for it.
+    ``where`` returns origins. ``qos``: the QOS that the experiment names, which has its own limits.
+    ``own_nodes``: further nodes, for programs next to the tasks. ``account``: which pays for the job.
     """
 
     runs: Sequence[Block]
@@ -39,7 +39,7 @@ class PlacementRequest(NamedTuple):
     account: str | None = None
 
     def is_lifted(self, pool: Pool) -> bool:
-        """Whether the pool's limits may not be the job's: they are those of the partition's own QOS.
+        """Whether the pool's limits may not apply: the job has another QOS than the partition's.
 
         A QOS may allow more than its partition (https://slurm.schedmd.com/qos.html, ``OverPartQOS`` and
         ``PartitionTimeLimit``).
@@ -51,8 +51,8 @@ class PlacementRequest(NamedTuple):
 class Refusal(NamedTuple):
     """Why a choice of pools is refused: the pool, and the numbers from which a hint is made.
 
-    ``shortfall``: what ``run`` lacks on a node. ``nodes``: how many are needed where it is the ``walltime``
-    or their number that is refused, 0 before they are counted.
+    ``shortfall``: what ``run`` lacks on a node. ``nodes``: how many are needed, if the ``walltime`` or the
+    number of nodes is refused; 0 before they are counted.
     """
 
     problem: Problem
@@ -71,7 +71,7 @@ class Refusal(NamedTuple):
 def try_placement(
     request: PlacementRequest, choice: Sequence[Pool]
 ) -> tuple[Placement | None, list[Refusal]]:
-    """Place all tasks on these pools, one for each run; return why not where it cannot be done."""
+    """Place all tasks on these pools, one pool for each run; else return the refusals."""
     refusals = [*_node_refusals(request, choice), *_time_refusals(request, choice)]
     if refusals:
         return None, refusals
@@ -84,7 +84,7 @@ def try_placement(
 
 
 def refusals_in(request: PlacementRequest, pool: Pool) -> list[Refusal]:
-    """Return why not all replicas fit this pool, nothing if they do."""
+    """Return why this pool cannot take all replicas, empty if it can."""
     return try_placement(request, [pool] * len(request.runs))[1]
 
 
@@ -100,7 +100,7 @@ def nodes_on(request: PlacementRequest, pool: Pool) -> int:
 
 
 def is_within(request: PlacementRequest, pool: Pool) -> bool:
-    """Whether the job needs no more nodes and GPUs of this pool than one may have."""
+    """Whether the job needs no more nodes and GPUs of this pool than a job may have."""
     placement = _placed(request, [pool] * len(request.runs))
     gpus = sum(group.nodes * group.gpus for group in placement.groups)
     return placement.nodes <= pool.nodes and (pool.max_gpus is None or gpus <= pool.max_gpus)
@@ -152,7 +152,7 @@ def _replica_groups(request: PlacementRequest, choice: Sequence[Pool]) -> list[R
 
 
 def _needs(request: PlacementRequest, choice: Sequence[Pool]) -> list[Need]:
-    """Return what each needs of a node; if one, or the site, requests memory, all others get a share."""
+    """Return each run's need of a node; if one run, or the site, requests memory, the others get a share."""
     needs = [need_of(run.first, request.site, pool) for run, pool in zip(request.runs, choice, strict=True)]
     shared = any(pool.request_memory == "share" for pool in choice)
     if shared or any(need.memory is not None for need in needs):

@@ -19,11 +19,11 @@ from hpcdist.planner.pools import Pool, cpus_with, memory_with
 from hpcdist.site.model import LauncherOptions, Site
 from hpcdist.site.nodes import Gpus, NodeType, PerGpu, VisibleBy, libraries_of
 
-# --- What a site gives for each GPU: replicas that request more are refused, or it is discouraged
+# --- What a site gives for each GPU: replicas that request more are refused, or get a warning
 
 
 def over_share(replica: Replica, most: PerGpu, name: str) -> Iterator[Problem]:
-    """Yield what a replica requests beyond what its GPUs bring, an error where the site refuses it."""
+    """Yield what a replica requests beyond its GPUs' share, as an error where the site refuses it."""
     asked = (
         ("CPUs", most.cpus, replica.cpus, ""),
         ("memory", most.memory and most.memory.mib, replica.memory and replica.memory.mib, " MiB"),
@@ -84,7 +84,7 @@ def _under_share(
 # A site without them runs the job on what it has: files of other systems name machines that it cannot have.
 # Kubernetes's labels for GPUs ask for the same
 # (https://cloud.google.com/kubernetes-engine/docs/how-to/gpus,
-# https://docs.nvidia.com/datacenter/cloud-native/gpu-operator; those of EKS and CoreWeave).
+# https://docs.nvidia.com/datacenter/cloud-native/gpu-operator; EKS's and CoreWeave's).
 
 KEY: Final = "gpu_type"
 _LABELS: Final = (
@@ -123,7 +123,7 @@ def is_type(name: str, kind: str) -> bool:
 
 
 def is_model(name: str, kind: str) -> bool:
-    """Return whether a site's name of GPUs has the first word of a type, that of its model."""
+    """Return whether a site's name of GPUs has the first word of a type, its model."""
     return _parts(kind)[0] in _parts(name)
 
 
@@ -166,7 +166,7 @@ _HANDS_OUT: Final = re.compile(
     r"| (?:--setopt[= ]|-o\ ?)gpu-affinity=(?!off|on).*",
     re.VERBOSE,
 )
-"""Options by which srun, flux run and PALS show each task GPUs of its own.
+"""Options by which srun, flux run and PALS show each task only its GPUs.
 
 Sources: srun(1), ``--gpu-bind`` and ``--gpus-per-task``, which implies ``--gpu-bind=per_task``;
 flux-shell(1), ``gpu-affinity``; ``mpiexec --help`` of PALS, ``--gpu-bind``.
@@ -181,10 +181,10 @@ def binding_words(options: LauncherOptions, placement: Placement) -> tuple[str, 
 def gpu_visibility(
     experiment: Experiment, site: Site, choice: LaunchChoice, words: Sequence[str], gpus: Gpus
 ) -> Literal["task", "node", "launcher"]:
-    """Return who chooses a task's GPUs: its launcher where that is so on the site, or by these words.
+    """Return who chooses a task's GPUs: the launcher where the site or these words say so.
 
     Raises:
-        PlanError: where the experiment chooses, and the launcher does already.
+        PlanError: where the experiment says `node`, and the launcher chooses.
     """
     launcher = choice.launcher.name
     own = gpus.bound_by == "launcher" and launcher == site.launcher
@@ -206,7 +206,7 @@ _VISIBLE: Final[Mapping[str, VisibleBy]] = {
 
 
 def visible_by(site: Site, placement: Placement, gpus: Gpus) -> VisibleBy:
-    """Return the variable that lists the GPUs visible to a task: the site's, or that of the GPUs' maker.
+    """Return the variable that lists the GPUs visible to a task: the site's, or the GPU maker's.
 
     Raises:
         PlanError: where the job would have GPUs of several makers.

@@ -51,7 +51,7 @@ from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import VisibleBy
 
-# --- Origins: where each field of a plan was decided; items of lists have origins of their own
+# --- Origins: where each field of a plan was decided; items of lists have their own origins
 
 _BATCH_FIELDS = tuple(
     key
@@ -59,7 +59,7 @@ _BATCH_FIELDS = tuple(
     if key in SchedulerRequest.__struct_fields__
     or key in {"partition", "constraint", "launcher", "directives", "gpu_visibility"}
 )
-"""The keys of ``batch`` that a plan has: those of the request, and a few that are elsewhere in it."""
+"""The keys of ``batch`` that a plan has: in its request, and a few elsewhere."""
 _SITE_FIELDS = {
     "walltime": "walltime",
     "launcher": "launcher",
@@ -70,7 +70,7 @@ _SITE_FIELDS = {
 def origins(
     experiment: Experiment, site: Site, placement: Placement, choice: LaunchChoice, where: Where
 ) -> Iterator[tuple[str, Origin]]:
-    """Yield the origin of each field of a plan; of a field that comes twice the last counts."""
+    """Yield the origin of each field of a plan; of a field that comes twice the last wins."""
     topology = choice.topology
     required_by = topology.required_by.split(".") if topology.required_by else ()
     yield "name", where(("name",)) if experiment.name != "experiment" else DEFAULT
@@ -244,7 +244,7 @@ def _stop_at(search: Search) -> dict[str, tuple[tuple[int, float], ...]]:
 
 
 def _policies(search: Search) -> Iterator[dict[str, str | int | float]]:
-    """Yield by what trials end early, as the nodes read it."""
+    """Yield the policies that end trials early, as the nodes read them."""
     for stop in search.early_stopping:
         if stop.policy:
             given = {key: value for key, value in asdict(stop.policy).items() if value is not None}

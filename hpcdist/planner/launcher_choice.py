@@ -51,7 +51,7 @@ class LaunchChoice(NamedTuple):
 
     @property
     def mode(self) -> Literal["tasks", "once"]:
-        """Whether the launcher starts each task, or one program on the head node everything."""
+        """Whether the launcher starts each task, or one program on the head node starts all."""
         return "once" if self.by_user or self.launcher.rank_variables is None else "tasks"
 
 
@@ -196,10 +196,10 @@ def must_provide_mpi(choice: LaunchChoice, site: Site) -> None:
 
 
 def must_start_replicas(experiment: Experiment, choice: LaunchChoice) -> None:
-    """Check that each replica is a task of its own, where one has a command of its own.
+    """Check that each replica is a separate task, where a replica has its own command.
 
     Raises:
-        PlanError: where it is not.
+        PlanError: where one is no separate task.
     """
     path = next(iter(own_commands(experiment)), None)
     together = choice.mode == "once" or choice.launch is not None or choice.topology.task == "node"
@@ -210,7 +210,7 @@ def must_start_replicas(experiment: Experiment, choice: LaunchChoice) -> None:
 
 
 def must_go_on(experiment: Experiment, site: Site, choice: LaunchChoice) -> None:
-    """Check that the launcher can let the other tasks go on when one fails, where the file wants that.
+    """Check that the launcher can let the other tasks continue when one fails, if the file wants that.
 
     Raises:
         PlanError: where it cannot.
@@ -236,9 +236,9 @@ def pmi_of(
 ) -> str | None:
     """Return the type of PMI that the launcher provides: the site's, where tasks may use MPI.
 
-    Tasks that connect in another way need none, and the machine may have no such type: they get it where the
-    site is known to have it, since a program may use MPI beside its framework, and over several components
-    what the launcher provides there (``pmi_over_components``).
+    Tasks that connect in another way do not need it. They get it where the site is known to have it, since a
+    program may use MPI besides its framework; over several components they get what the launcher provides
+    there (``pmi_over_components``).
     """
     mpi = site.options(choice.launcher.name).mpi
     mpi = site.container.mpi or mpi if container and site.container else mpi

@@ -85,22 +85,22 @@ def _own_variables(experiment: Experiment, where: Where) -> Iterator[Variable]:
 # --- Packing: the trials of a search share nodes, where each is one task that leaves room on its node
 #
 # The job's tasks are then workers, each with what one trial needs of a node, and each runs one trial after
-# another. Where the batch system has arrays, each element is one node with its workers, so that a node that
-# fails takes only its own trials with it; else one job has them all.
+# another. Where the batch system has arrays, each element is one node with its workers, so that a failed
+# node loses only its own trials; else one job has all workers.
 
 _PACK: Path = ("batch", "pack")
 _SHARED: Path = ("environment", "resources", "gpu", "trials_per_gpu")
 _PORTS = 16
-"""The ports of one trial, as of any job of few tasks."""
+"""How many ports a trial has, as any job of few tasks."""
 
 
 def packed(
     job: PreparedJob, experiment: Experiment, site: Site, choice: LaunchChoice, where: Where
 ) -> PreparedJob:
-    """Return the job of one trial with how its search is packed, or as it is.
+    """Return one trial's job with the packing of its search, or unchanged.
 
     Raises:
-        PlanError: where it is to be packed, and cannot.
+        PlanError: where packing is required, and not possible.
     """
     origin = _reason(job, experiment, site, where)
     if job.sweep is None or origin is None:
@@ -135,7 +135,7 @@ def packed(
 
 
 def with_workers(job: PreparedJob, experiment: Experiment) -> PreparedJob:
-    """Return a job whose tasks are the workers, beside what each of them has of its node as one trial."""
+    """Return a job of one trial with the workers as its tasks, where its search is packed."""
     pack = job.sweep and job.sweep.pack
     if not pack:
         return job
@@ -150,7 +150,7 @@ def with_workers(job: PreparedJob, experiment: Experiment) -> PreparedJob:
 
 
 def about_packing(job: PreparedJob, experiment: Experiment, site: Site) -> Iterator[Problem]:
-    """Yield a warning where the time limit is that of several trials, and nobody asked for it."""
+    """Yield a warning where trials share a time limit, and the file does not ask for packing."""
     pack, limit = job.sweep and job.sweep.pack, job.request.walltime
     if job.sweep and pack and limit and experiment.batch.pack is None and pack.rounds(job.sweep.trials) > 1:
         message = (
@@ -168,7 +168,7 @@ def _sharing(experiment: Experiment) -> int:
 
 
 def _by(site: Site) -> str:
-    """Return what has no arrays: the batch system, or this site of it."""
+    """Return the name of what has no arrays: the batch system, or the site."""
     return f"site {site.name}" if schedulers.get(site.scheduler).has_arrays else site.scheduler
 
 
@@ -211,7 +211,7 @@ def _room(job: PreparedJob, experiment: Experiment, site: Site) -> tuple[int, in
     """Return how many trials fit on a node, and how many nodes they may have.
 
     Raises:
-        PlanError: where a node lacks CPUs or memory for those that are to share a GPU.
+        PlanError: where a node lacks CPUs or memory for the trials that share a GPU.
     """
     group, need, shares = job.placement.groups[0], _need(job, experiment), _sharing(experiment)
     kind = (group.site_partition, group.node_type)
@@ -235,7 +235,7 @@ def _room(job: PreparedJob, experiment: Experiment, site: Site) -> tuple[int, in
 
 
 def _need(job: PreparedJob, experiment: Experiment) -> Row:
-    """Return the one task of a trial; of its GPU's CPUs and memory it has a part where it shares that."""
+    """Return the one task of a trial; if trials share a GPU, with a part of its CPUs and memory."""
     row, asked = job.placement.rows[0], experiment.environment.resources or Resources()
     shares = _sharing(experiment)
     cpus = row.cpus if asked.cpu.value else max(1, row.cpus // shares)
@@ -246,7 +246,7 @@ def _need(job: PreparedJob, experiment: Experiment) -> Row:
 def _pack(sweep: Sweep, fit: int, most: int, origin: Origin) -> Pack:
     """Return how many workers there are: as many as may run at once, on as few nodes as hold them.
 
-    One, where neither the search nor the node says how many that are.
+    One worker, where neither the search nor the node limits them.
     """
     workers = min(sweep.at_once or (sweep.trials if fit < UNLIMITED else 1), sweep.trials)
     nodes = min(-(-workers // fit), most)
@@ -261,7 +261,7 @@ def _cost(job: PreparedJob, gpus: int) -> int | None:
 
 
 def _placement(trial: Placement, row: Row, nodes: int, per_node: int) -> Placement:
-    """Return the workers, so many on each node, each with what this task has."""
+    """Return ``per_node`` workers on each node, each with the resources of this task."""
     workers = replace(row, tasks=nodes * per_node, tasks_per_node=per_node)
     group = replace(
         trial.groups[0],
@@ -278,7 +278,7 @@ def _placement(trial: Placement, row: Row, nodes: int, per_node: int) -> Placeme
 
 # --- Setup: the lines that make the job's shell ready before anything starts, and the variables of its tasks
 #
-# Where something is missing, a line ends the script with a sentence that names its origin.
+# A line that fails ends the script with a sentence that names its origin.
 
 
 def prepared(
@@ -314,7 +314,7 @@ _SPACK: Final = (
 def setup(experiment: Experiment, site: Site, facts: JobFacts, where: Where) -> Iterator[Word]:
     """Yield the site's files, modules and own lines, then the experiment's modules and Spack environment.
 
-    A Spack environment comes last: what it brings is to be found before what modules bring.
+    A Spack environment comes last, so that its programs are found before the modules'.
     """
     yield from _of_the_site(site, facts)
     for index, module in enumerate(experiment.batch.modules):
@@ -419,9 +419,9 @@ def _launch_line(
     choice: LaunchChoice,
     where: Where,
 ) -> Iterator[Word]:
-    """Yield the words that start the tasks of the first job, then those of what each task runs: the second.
+    """Yield the words that start the tasks of the first job, then the words that each task runs (the second).
 
-    That is a trial, where the tasks are the workers of a packed search.
+    The second job is a trial where the tasks are the workers of a packed search.
     """
     job, trial = jobs
     if not choice.by_user:
@@ -429,7 +429,7 @@ def _launch_line(
         if job.launch.mode == "tasks":
             yield TASK_WRAPPER
         if experiment.run.starts_entrypoint:
-            # Bash on the node expands its arguments; what starts it are those of that shell.
+            # Bash on the node expands its arguments; that bash's own are the words that start it.
             yield Word.raw(PROGRAM, where(("run", "entrypoint")))
         yield from container_choice.words(trial, site)
         if choice.topology.task == "node" and START in job.identity.command:
@@ -458,7 +458,7 @@ def _framework_words(
 
 
 def _of_search(problem: Problem) -> Problem:
-    """Return the problem of an array as that of the search that makes it."""
+    """Return the problem of an array as a problem of its search."""
     if problem.path != ("batch", "array"):
         return problem
     message = f"the trials of a search are a job array, and {problem.message}"
@@ -469,7 +469,7 @@ def _notes(found: Sequence[lint.LintFinding], experiment: Experiment) -> tuple[P
     """Return the lint findings on the plan's variables.
 
     Raises:
-        PlanError: where one of them cannot work.
+        PlanError: where a finding is an error.
     """
     problems = tuple(_located(item, experiment) for item in found)
     if never := [problem for problem in problems if problem.severity == "error"]:

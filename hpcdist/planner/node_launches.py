@@ -171,7 +171,7 @@ def _why_separate(launch: UserLaunch, settings: Mapping[str, str], size: int) ->
 
 
 def has(nodes: str, size: int) -> bool:
-    """Whether this is the number of nodes, or a range with it (``1:4``); an expression of bash may be."""
+    """Whether this is the number of nodes, or a range with it (``1:4``), or may be (a bash expression)."""
     bounds = nodes.split(":")
     return not all(map(str.isdecimal, bounds)) or int(bounds[0]) <= size <= int(bounds[-1])
 
@@ -210,7 +210,7 @@ MOST: Final = 1 << 18
 class _Library(NamedTuple):
     """A Python library that trains alone without rank variables: who sets them, and what to write.
 
-    ``told``: the frameworks that set them. ``trains``: what a script has that trains by it.
+    ``told``: the frameworks that set them. ``trains``: matches a script that trains with it.
     """
 
     framework: str
@@ -247,7 +247,7 @@ _STARTS: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh)|source|\.")
 def scripts_of(command: str) -> Iterator[str]:
     """Yield the relative paths of the scripts that a command runs by Python or bash, or sources.
 
-    A module's is that which it would have in the folder of the command.
+    For a module (``-m``), its file if it is in the command's folder.
     """
     for simple in simple_commands(command):
         words = [unquoted(word) for word in simple.words]
@@ -264,7 +264,7 @@ def scripts_of(command: str) -> Iterator[str]:
 def script_advice(job: PreparedJob, script: str, text: str) -> Iterator[str]:
     """Yield a warning where a script imports a library that gets no rank variables, or launches processes.
 
-    A launch that the user wrote in the command, or hpcdist's own of torchrun, sets them itself.
+    A launch in the user's command, or hpcdist's own torchrun, sets them itself.
     """
     if job.launch.by_user:
         return

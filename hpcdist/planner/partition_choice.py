@@ -1,9 +1,9 @@
-"""Selection: the partition and node type of each replica, or the reasons why there is none.
+"""Selection: the partition and node type of each replica, or the reasons why no nodes fit.
 
-One pool for all replicas wins over several; the site's default partition is tried first. Only where no
-single pool takes everything do replicas go to different ones, which makes the job heterogeneous; and
-what is too large for one partition goes to one of unknown size only if the file names it;
-parameter servers leave the nodes with GPUs to the workers, where the site has others.
+One pool for all replicas wins over several; the site's default partition is tried first. Replicas go to
+different pools, as a heterogeneous job, only where no single pool takes them all. A job that is too large
+for one partition goes to a partition of unknown size only if the file names it. Parameter servers leave
+the nodes with GPUs to the workers, where the site has others.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def select(
 def _is_guess(
     choice: Sequence[Pool], allowed: Sequence[list[Pool]], refused: Sequence[list[Refusal]]
 ) -> bool:
-    """Whether its number of nodes is unknown, while partitions of known size are too small."""
+    """Whether a pool of the choice has an unknown size, while partitions of known size are too small."""
     too_large = any(refusal.too_large for refusals in refused for refusal in refusals)
     asked = len({pool.partition for candidates in allowed for pool in candidates}) == 1
     return too_large and not asked and any(pool.nodes == UNLIMITED for pool in choice)
@@ -120,7 +120,7 @@ def _why(request: PlacementRequest, group: Group, experiment: Experiment, *, apa
 
 
 def _default(site: Site, partition: str | None, *, gpus: bool) -> str:
-    """Return which default of the site this partition is, nothing if it is none."""
+    """Return which default of the site this partition is, empty if it is not one."""
     if partition == site.default_cpu_partition and not gpus:
         return "the default partition of jobs without GPUs"
     if partition == pools(site)[0].partition:
@@ -156,7 +156,7 @@ def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where)
 def _constraints(experiment: Experiment, site: Site, replica: Replica) -> list[str]:
     """Return the constraint on a replica's nodes: its own replaces the job's.
 
-    Where the job and a label of the replica each name a kind of nodes, the replica's counts.
+    Where the job and a label of the replica each name a node type, the replica's wins.
     """
     own = [value for key, value in replica.node_selector if key == "constraint"]
     chosen = (
@@ -204,7 +204,7 @@ _CHOICE: Final = re.compile(r"[|\[]")
 
 
 def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
-    """Return the pools with that of any node before those of a kind, partition by partition."""
+    """Return each partition's pool of any node before its pools of one node type."""
     order = {pool.partition: number for number, pool in enumerate(candidates)}
     return sorted(candidates, key=lambda pool: (order[pool.partition], pool.node_type is not None))
 
@@ -212,7 +212,7 @@ def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
 def _without_gpus(candidates: Sequence[Pool], first: str | None) -> list[Pool]:
     """Return the pools for a job without GPUs: no type of GPU is requested while other nodes are idle.
 
-    The partition ``first`` is tried first. Of one with one kind without GPUs, that; else any of its nodes.
+    The partition ``first`` is tried first. In each, its only node type without GPUs, else any node.
     """
     bare = Counter(pool.partition for pool in candidates if pool.node_type and pool.gpus == 0)
 
@@ -224,7 +224,7 @@ def _without_gpus(candidates: Sequence[Pool], first: str | None) -> list[Pool]:
 
 
 def _unshared(pool: Pool) -> Pool:
-    """Return nodes of which a job has all the memory where it asks for none: it has whole nodes."""
+    """Return the pool for a job with whole nodes, which has all memory if it requests no amount."""
     return replace(pool, request_memory=True) if pool.request_memory == "share" else pool
 
 
@@ -264,14 +264,14 @@ def _first_fit(run: Block, candidates: Sequence[Pool], site: Site) -> Pool:
 
 
 def _shared(allowed: Sequence[list[Pool]]) -> Iterator[Pool]:
-    """Yield every pool that all may use."""
+    """Yield every pool that all replicas may use."""
     return (pool for pool in allowed[0] if all(pool in candidates for candidates in allowed))
 
 
 def _servers_apart(
     runs: Sequence[Block], allowed: Sequence[list[Pool]], site: Site, *, asked: bool
 ) -> Iterator[list[Pool]]:
-    """Yield servers on nodes without GPUs, the others in one pool; if some need GPUs, or if it is asked."""
+    """Yield servers on nodes without GPUs, the others in one pool; if some need GPUs, or if ``asked``."""
     serves = [_serves(run.first, asked=asked) for run in runs]
     others = [candidates for candidates, apart in zip(allowed, serves, strict=True) if not apart]
     need_gpus = any(run.first.gpus for run in runs)
@@ -286,7 +286,7 @@ def _servers_apart(
 
 
 def _serves(replica: Replica, *, asked: bool) -> bool:
-    """Whether it is to go to nodes without GPUs; a parameter server that needs some cannot, even if asked."""
+    """Whether it must go to nodes without GPUs; if asked, also a server that needs GPUs (it fits none)."""
     return replica.role in ("ps", "evaluator") and (not replica.gpus or (asked and replica.role == "ps"))
 
 

@@ -1,4 +1,4 @@
-"""Placement: which task sits on which node, with which CPUs and GPUs; pure arithmetic over what differs.
+"""Placement: which task sits on which node, with which CPUs and GPUs; arithmetic over equal replicas.
 
 Replicas stay in rank order and a replica is never split; ``node_sizes`` decides how many a node takes.
 """
@@ -25,7 +25,7 @@ def place(
 ) -> Placement:
     """Place replicas on nodes, numbered from 0; consecutive replica groups of one pool share a node group.
 
-    ``spread`` puts each replica on a node of its own. Every replica must fit its pool's node.
+    ``spread`` gives each replica its own node. Every replica must fit its pool's node.
     """
     groups: list[Group] = []
     rows: list[Row] = []
@@ -74,7 +74,7 @@ def _on_each(shape: Shape) -> Iterator[Row]:
 
 
 def _of_nodes(group: Group, rows: Sequence[Row]) -> Group:
-    """Return the group of these tasks, of which each node has one."""
+    """Return the group with one of these tasks on each node."""
     own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
     gpus = {row.gpus for row in own}
     return replace(
@@ -196,9 +196,7 @@ def _group(pool: Pool, rows: Sequence[Row], node: int, rank: int) -> Group:
     )
 
 
-# --- Node sizes: how many replicas each node takes, in rank order, where they are never split
-
-# --- What a job has of each node, in words: CPUs, GPUs and memory, and why it asks for no memory
+# --- What a job has of each node, in words: CPUs, GPUs and memory, and why it requests no memory
 
 
 def part_of_node(group: Group, site: Site, *, exclusive: bool) -> str:
@@ -211,7 +209,7 @@ def part_of_node(group: Group, site: Site, *, exclusive: bool) -> str:
 
 
 def why_no_memory(site: Site, group: Group) -> str:
-    """Return why jobs in this group's partition request no memory, as its site says it."""
+    """Return why jobs in this group's partition request no memory."""
     _, key = memory_in(site, group.site_partition)
     if key == "sge.memory":
         return (
@@ -241,11 +239,11 @@ def _memory(group: Group, site: Site, node: NodeType, *, exclusive: bool) -> str
     return f"memory is not requested: {why}, and a job gets the site's default"
 
 
-# --- Node sizes
+# --- Node sizes: how many replicas each node takes, in rank order; a replica is never split
 
 
 class ReplicaGroup(Model, frozen=True):
-    """Equal replicas that follow one another in rank order; ``index`` is that of the first."""
+    """Equal replicas that follow one another in rank order; ``index``: of the first."""
 
     role: str
     index: int
@@ -256,16 +254,16 @@ class ReplicaGroup(Model, frozen=True):
 
 
 class NodeRun(NamedTuple):
-    """Consecutive nodes that take as many replicas each."""
+    """Consecutive nodes with ``size`` replicas each."""
 
     nodes: int
     size: int
 
 
 class Piece(Model, frozen=True):
-    """``count`` equal replicas on each of ``nodes`` nodes, beside those that have ``used`` some of it.
+    """``count`` equal replicas on each of ``nodes`` nodes; others have ``used`` a part of each node.
 
-    ``first`` counts from the beginning of the replicas.
+    ``first``: the number of the first one among ``replicas``.
     """
 
     replicas: ReplicaGroup
@@ -281,8 +279,7 @@ def node_sizes(
 ) -> list[list[NodeRun]]:
     """Return for the replicas of each pool how many each node takes, in node order.
 
-    ``spread`` puts each replica on a node of its own. Where the nodes of ``counts`` are too few to hold
-    them, there are more.
+    ``spread`` gives each replica its own node. Where the nodes of ``counts`` are too few, there are more.
     """
     totals = [sum(replicas.count for replicas in members) for members in pools]
     if spread:
@@ -317,7 +314,7 @@ def pieces(members: Sequence[ReplicaGroup], runs: Sequence[NodeRun], node: int) 
 
 
 def _shares(totals: Sequence[int], least: Sequence[int], nodes: int) -> list[int]:
-    """Distribute nodes over pools, so that the fullest node of all has as few replicas as can be."""
+    """Distribute nodes over pools, so that the fullest node of all has as few replicas as possible."""
 
     def taken(most: int) -> list[int]:
         return [max(fewest, -(-total // most)) for total, fewest in zip(totals, least, strict=True)]
@@ -333,7 +330,7 @@ def _shares(totals: Sequence[int], least: Sequence[int], nodes: int) -> list[int
 
 
 def _on(members: Sequence[ReplicaGroup], nodes: int) -> list[NodeRun]:
-    """Return the sizes of so many nodes: as equal as can be, where they hold that."""
+    """Return the sizes of ``nodes`` nodes, as equal as their capacity allows."""
     runs = _evenly(sum(replicas.count for replicas in members), nodes)
     if all(_fits(piece) for piece in pieces(members, runs, 0)):
         return runs
@@ -350,7 +347,7 @@ def _fits(piece: Piece) -> bool:
 
 
 def _halved(run: NodeRun, most: int) -> list[NodeRun]:
-    """Split at most so many of these nodes into two each."""
+    """Split at most ``most`` of these nodes into two each."""
     split, half = min(run.nodes, most), run.size // 2
     if run.size % 2 == 0:
         found = [NodeRun(2 * split, half)]
@@ -392,7 +389,7 @@ def _nodes(runs: Sequence[NodeRun]) -> int:
 
 
 def _fill(members: Sequence[ReplicaGroup], fullness: float) -> list[NodeRun]:
-    """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
+    """Return how many replicas each node takes, at least one, when it is filled to this share."""
     closed: list[NodeRun] = []
     last, used = 0, EMPTY  # on the node that is being filled
     for replicas in members:

@@ -54,10 +54,10 @@ class Pool(Model, frozen=True):
 
     ``submit_as`` is the scheduler's name of the partition, None where no directive names one; ``nodes`` is
     how many a job may have, ``UNLIMITED`` where the site does not say; ``request_memory``: jobs request
-    memory there; ``share``: those without a request ask for a share of the node's. ``packed``: replicas share
-    nodes of unknown size, since it is known otherwise how many do. ``shared_memory``: the memory of which
-    replicas without a request get their share. ``min_gpus`` and ``max_gpus``: the fewest and most of a job.
-    ``max_per_gpu``: the most that it may have for each. ``request_cpus``: whether jobs request CPUs.
+    memory there; ``share``: jobs without a request ask for a share of the node's. ``packed``: replicas share
+    nodes of unknown size, since their number on a node is known otherwise. ``shared_memory``: the memory that
+    replicas without a request share. ``min_gpus`` and ``max_gpus``: the fewest and most GPUs of a job.
+    ``max_per_gpu``: the most that a job may have for each GPU. ``request_cpus``: whether jobs request CPUs.
     """
 
     partition: str | None
@@ -117,7 +117,7 @@ class Pool(Model, frozen=True):
 
 
 def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
-    """Return whether jobs in a partition get nodes of their own, and the key that says so."""
+    """Return whether jobs in a partition get whole nodes, and the key that says so."""
     own = getattr(site.partitions.get(partition or ""), "whole_nodes", None)
     return (site.whole_nodes, "whole_nodes") if own is None else (own, f"partitions.{partition}.whole_nodes")
 
@@ -132,14 +132,14 @@ def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"
 
 
 def pools(site: Site) -> tuple[Pool, ...]:
-    """Return every pool of the site, those of the default partition first."""
+    """Return every pool of the site, the default partition's first."""
     names = sorted(site.partitions, key=lambda name: name != site.default_partition)
     found = tuple(pool for name in names for pool in _of_partition(site, name))
     return found or (anywhere(site, "no partitions"),)
 
 
 def anywhere(site: Site, reason: str) -> Pool:
-    """Return nodes of which the site's file says nothing."""
+    """Return the pool of nodes that the site file does not describe."""
     origin, (memory, _) = Origin("site", site.name, reason=reason), memory_in(site, None)
     return Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin, request_memory=memory)
 
@@ -153,7 +153,7 @@ def unlisted(site: Site, name: str | None) -> Pool:
 
 
 def _of_partition(site: Site, name: str) -> Iterator[Pool]:
-    """Yield the pools of each node type, then, where there are several, that of any node."""
+    """Yield the pool of each node type, then, if there are several, the pool of any node."""
     kinds = tuple(_of_node_types(site, name, site.partitions[name]))
     yield from kinds
     if len(kinds) > 1:
@@ -197,7 +197,7 @@ def _memory(node: NodeType) -> int | None:
 def shared_memory(node: NodeType) -> int | None:
     """Return the memory that replicas share: where the site does not say, all but a sixteenth.
 
-    Nobody gets all that is built in: of the 256 GB of Delta's nodes 240 (https://github.com/ncsa/eidolon/pull/504).
+    Jobs do not get all of it: 240 of the 256 GB of Delta's nodes (https://github.com/ncsa/eidolon/pull/504).
     """
     if node.job_memory or not node.memory:
         return _memory(node)
@@ -230,8 +230,8 @@ def _least(sizes: Iterable[int | None]) -> int | None:
 def need_of(replica: Replica, site: Site, pool: Pool) -> Need:
     """Return what a replica takes of a node of this pool.
 
-    CPUs that the file does not name: the site's default, else the GPUs' share of the node (where it is known
-    which are next to each: of those), else one a task.
+    CPUs that the file does not name: the site's default, else the GPUs' share of the node's CPUs (of the CPUs
+    next to them, where these are known), else one a task.
     CPUs and memory are shared evenly by the tasks; what cannot be shared stays idle.
     """
     share = cpus_with(replica.gpus, pool)

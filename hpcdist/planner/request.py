@@ -25,7 +25,7 @@ def request_of(
     """Return the request.
 
     Raises:
-        PlanError: where the partitions have different QOS, the account is none for such a job, or nodes
+        PlanError: where the partitions have different QOS, the account does not suit the job, or nodes
             cannot be excluded.
     """
     budget.must_suit(experiment, site, job)
@@ -59,7 +59,7 @@ def _excluded(experiment: Experiment, site: Site) -> tuple[str, ...]:
     """Return the nodes that the job must not get.
 
     Raises:
-        PlanError: where the batch system cannot be told.
+        PlanError: where the batch system cannot do that.
     """
     names = experiment.batch.exclude_nodes
     if names and (why := schedulers.get(site.scheduler).cannot_exclude(site)):
@@ -68,19 +68,19 @@ def _excluded(experiment: Experiment, site: Site) -> tuple[str, ...]:
 
 
 def _is_exclusive(experiment: Experiment, site: Site, placement: Placement) -> bool:
-    """Whether the job shares its nodes with none."""
+    """Whether the job does not share its nodes."""
     own = experiment.batch.exclusive
     return bool(whole_nodes(site, placement)) if own is None else own
 
 
 def _submit_options(site: Site, account: str | None) -> tuple[str, ...]:
-    """Return the options of the submission that no script can hold."""
+    """Return the options of the submit command that no script can hold."""
     by_option = site.scheduler == "sge" and site.sge.account == "-g"
     return ("-g", account) if by_option and account else ()
 
 
 def has_arrays(site: Site) -> bool:
-    """Whether a job may be an array there."""
+    """Whether a job may be an array at the site."""
     return schedulers.get(site.scheduler).has_arrays and "--array" not in site.directives.forbidden
 
 
@@ -91,9 +91,9 @@ def most_elements(site: Site) -> int | None:
 
 
 def _array(experiment: Experiment, site: Site, placement: Placement) -> ArraySpec | None:
-    """Return the array of the job; that of a search has an element for each trial, from 1 on.
+    """Return the array of the job; for a search, with an element for each trial, from 1 on.
 
-    Where the batch system cannot take so many, it is that of the first ones.
+    Where the batch system cannot take so many, it has the first trials.
     """
     search, text = experiment.hptuning, experiment.batch.array
     if search is None:
@@ -139,9 +139,9 @@ def gpus_of(site: Site, placement: Placement) -> tuple[Gpus, str]:
 
 
 def whole_nodes(site: Site, placement: Placement) -> str | None:
-    """Return the key by which the site gives such a job nodes of its own, None where it does not.
+    """Return the key by which the site gives such a job whole nodes, None where it does not.
 
-    A job has one answer: where one partition gives whole nodes, it has them in all.
+    Where one partition gives whole nodes, the job has them in all its partitions.
     """
     found = (whole_nodes_in(site, group.site_partition) for group in placement.groups)
     return next((key for whole, key in found if whole), None)

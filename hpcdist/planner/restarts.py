@@ -21,7 +21,7 @@ from hpcdist.site.model import Site
 
 _PATH: Final[Path] = ("environment", "restart")
 _MOST_OF_A_JOB: Final = 0.5
-"""Of its time a job runs half at least before it saves its state."""
+"""A job runs for at least half of its time before it saves its state."""
 
 _MANY_JOBS: Final = 50
 """Fewer than many batch systems let a user have in the queue."""
@@ -75,10 +75,10 @@ def _spare_nodes(count: int, placement: Placement) -> int:
 
 
 def of_packed(completion: Completion, experiment: Experiment, packing: Origin) -> Completion:
-    """Return when the job of trials that share its nodes, for this reason, is over: they get TERM in time.
+    """Return the completion of a job of packed trials: they get TERM before the time limit.
 
     Raises:
-        PlanError: if they are to be restarted in a way that they cannot be.
+        PlanError: if they cannot be restarted as the experiment says.
     """
     if completion.restarts is None or experiment.environment.restart is None:
         return completion
@@ -130,7 +130,7 @@ def _way(restart: Restart, experiment: Experiment, site: Site) -> Literal["reque
     """Return how another attempt gets nodes.
 
     Raises:
-        PlanError: if the experiment wants it in a way that the batch system or the site has not.
+        PlanError: if the experiment wants a way that the batch system or the site does not have.
     """
     scheduler = schedulers.get(site.scheduler)
     if not scheduler.is_batch_system:
@@ -149,10 +149,10 @@ def _way(restart: Restart, experiment: Experiment, site: Site) -> Literal["reque
 def _way_of_elements(
     restart: Restart, site: Site, *, can: bool, is_search: bool
 ) -> Literal["requeue"] | None:
-    """Return how an element of an array gets nodes: it has no followers, and so goes on in its own job alone.
+    """Return how an element of an array gets nodes again: no job follows it, so it can only be requeued.
 
     Raises:
-        PlanError: if another attempt is to follow an end after which it would need others.
+        PlanError: if another attempt is to follow an end after which it would need new nodes.
     """
     if can:
         return "requeue"

@@ -1,7 +1,7 @@
-"""Steps: what runs before, beside and after the program, in order; such steps copy data to each node.
+"""Steps: what runs before, next to and after the program, in order; such steps copy data to each node.
 
-Slurm copies a file from node to node, each that has it to further ones (sbcast(1), ``--fanout``), where on
-other systems, and for a folder, each node reads the shared file system.
+Slurm copies a file from node to node (sbcast(1), ``--fanout``). On other systems, and for a folder, each
+node reads the shared file system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Where, Word
 from hpcdist.site.model import Site
 
-# --- Nodes of a job that have none of its tasks: one for each program with a node of its own, and spare ones
+# --- Nodes of a job without tasks: one for each program that has its own node, and spare nodes
 
 _SPARE: Final[Path] = ("environment", "restart", "spare_nodes")
 _NO_SPARE: Final = "remove it: a job that lost a node starts again on others"
@@ -26,7 +26,7 @@ _NO_OWN: Final = "write `last_node`, or remove what it cannot go with"
 
 
 def own_nodes_of(experiment: Experiment, site: Site) -> int:
-    """Return how many there are.
+    """Return the number of these nodes.
 
     Raises:
         PlanError: where a job cannot have any.
@@ -69,14 +69,14 @@ LOCAL: Final = '"${HPCDIST_STAGE:?}"'
 """The folder on a local disk of each node; never empty, as it is removed."""
 
 _NODES_OF_TASKS: Final = ("HPCDIST_HOSTFILE", "HPCDIST_TASK_NODES", "HPCDIST_JOB_DIR/ranks.")
-"""What the script has the nodes of the tasks in, without those of programs beside them."""
+"""Where the script has the nodes of the tasks alone, without the nodes of other programs."""
 
 
 def steps_of(experiment: Experiment, site: Site, placement: Placement, where: Where) -> tuple[JobStep, ...]:
     """Return the steps of a job.
 
     Raises:
-        PlanError: for steps on the nodes of a heterogeneous job, whose components are jobs of their own.
+        PlanError: for steps on the nodes of a heterogeneous job, whose components are separate jobs.
     """
     found = tuple(_steps(experiment, site, where))
     if len(placement.groups) > 1 and any(step.on != "job" for step in found):
@@ -88,10 +88,10 @@ def steps_of(experiment: Experiment, site: Site, placement: Placement, where: Wh
 
 
 def check_free_nodes(job: PreparedJob, words: Sequence[Word], experiment: Experiment) -> None:
-    """Check that what starts the tasks is given their nodes, where programs beside them have some alone.
+    """Check that the launch names the nodes of the tasks, where some nodes of the job have no tasks.
 
     Raises:
-        PlanError: where it takes any of the job's nodes.
+        PlanError: where it does not, and could take any node.
     """
     own = job.launch.by_user
     texts = [job.identity.command] if own else [word.text for word in words]
@@ -107,7 +107,7 @@ def _steps(experiment: Experiment, site: Site, where: Where) -> Iterator[JobStep
     if uses_local_disk(experiment):
         command = f"rm -rf -- {LOCAL} && mkdir -p -m 700 -- {LOCAL}"
         yield JobStep(time="before", on="node", command=command, origin=where(("stage",)))
-    # Archives last: they replace nothing, and a copy is not made where something is.
+    # Archives last: they replace no file, and a copy is not made where a file exists.
     for index, item in sorted(enumerate(experiment.stage), key=lambda pair: pair[1].unpack):
         origin = where(("stage", index))
         for place, command in _staging(item, site):
@@ -128,14 +128,14 @@ def _steps(experiment: Experiment, site: Site, where: Where) -> Iterator[JobStep
 
 
 def uses_local_disk(experiment: Experiment) -> bool:
-    """Whether the job has a folder of its own on a local disk of each node."""
+    """Whether the job has its own folder on a local disk of each node."""
     return any(item.to == "node_local" for item in experiment.stage)
 
 
 def _staging(item: Stage, site: Site) -> Iterator[tuple[Place, str]]:
-    """Yield where each command runs that copies this to all nodes; the runtime has these functions.
+    """Yield the commands that copy this to all nodes, and where each runs; the runtime has their functions.
 
-    In a folder that the user names, what is there is neither replaced nor removed: it may be the source.
+    Files in a folder that the user names are neither replaced nor removed: they may be the source.
     """
     is_own = item.to == "node_local"
     folder, source = LOCAL if is_own else quote(item.to), quote(item.source)

@@ -34,7 +34,7 @@ _NAMES = {
 
 
 class Amounts(NamedTuple):
-    """What a job has at once: nodes, and the GPUs, CPUs and GiB of memory that are not others' meanwhile."""
+    """What a job has at once: nodes, and the GPUs, CPUs and GiB of memory that no other job can use."""
 
     nodes: int
     gpus: int
@@ -43,7 +43,7 @@ class Amounts(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """How many ``unit`` an hour of a job is; ``why``: the rate that comes to most, and its source.
+    """How many ``unit`` an hour of a job costs; ``why``: the rate that charges most, and its source.
 
     ``least``: the seconds that a shorter job is charged for.
     """
@@ -60,7 +60,7 @@ def number(value: float) -> str:
 
 
 def amounts_of(groups: Iterable[Group], site: Site, *, exclusive: bool) -> Amounts:
-    """Return what a job has at once; of nodes that it does not share, all that they have is its own."""
+    """Return what a job has at once: all of its nodes if it does not share them."""
     found = [_of_node(group, site, exclusive=exclusive) for group in groups]
     return Amounts(*map(sum, zip(*found, strict=True))) if found else Amounts(0, 0, 0, 0)
 
@@ -76,7 +76,7 @@ def _of_node(group: Group, site: Site, *, exclusive: bool) -> Amounts:
 
 
 def rate(groups: Sequence[Group], job: JobSpec, site: Site) -> Rate | None:
-    """Return what an hour of the job is charged; None where that of any of its nodes is not known."""
+    """Return what an hour of the job is charged; None where the charge of some nodes is not known."""
     rates = [_rate_of(group, job, site) for group in groups]
     known = [rate for rate in rates if rate is not None]
     if len(known) < len(rates) or len({rate.unit for rate in known}) != 1:
@@ -102,7 +102,7 @@ def _rate_of(group: Group, job: JobSpec, site: Site) -> Rate | None:
 
 
 def _factors(charge: Charge, group: Group, job: JobSpec, site: Site) -> Iterator[tuple[float, str]]:
-    """Yield how many times the rate such a job is charged, and why."""
+    """Yield the factors that multiply the rate of such a job, and why."""
     qos, partition = job.request.qos, site.partitions.get(group.site_partition or "")
     if (factor := charge.qos.get(qos or "", 1.0)) != 1.0:
         yield factor, f"QOS {qos}"
@@ -111,7 +111,7 @@ def _factors(charge: Charge, group: Group, job: JobSpec, site: Site) -> Iterator
 
 
 def _parts(charge: Charge, amounts: Amounts) -> Sequence[tuple[str, float]]:
-    """Return what each rate that is given comes to in an hour, by its key."""
+    """Return the charge per hour by each rate that the site sets, with its key."""
     counts = zip(_NAMES, amounts, strict=True)
     return [(name, rate * count) for name, count in counts if (rate := getattr(charge, name)) is not None]
 
@@ -156,7 +156,7 @@ class Cost(NamedTuple):
 
     @property
     def node_hours(self) -> float:
-        """The node-hours; a node of which the job has a part is counted as one."""
+        """The node-hours; a node that the job shares counts as one."""
         return self.nodes * self.hours
 
     @property
@@ -167,7 +167,7 @@ class Cost(NamedTuple):
         return self.rate.per_hour * self.hours * max(1.0, self.rate.least / self.seconds)
 
     def in_unit(self, unit: str) -> float | None:
-        """Return what it takes of an account that is kept in this unit, None where that is not known."""
+        """Return the cost to an account that is kept in this unit; None where it is not known."""
         known = {
             "gpu-hours": self.gpu_hours,
             "node-hours": self.node_hours,
@@ -179,7 +179,7 @@ class Cost(NamedTuple):
 
     @property
     def arithmetic(self) -> str:
-        """What it is the product of: ``2 nodes with 8 GPUs for 02:00:00, 4 elements, 3 attempts each``."""
+        """The factors of the cost: ``2 nodes with 8 GPUs for 02:00:00, 4 of them, 3 attempts each``."""
         gpus = f" with {_counted(self.gpus, 'GPU')}" if self.gpus else ""
         parts = [f"{_counted(self.nodes, 'node')}{gpus} for {Walltime(self.seconds)}"]
         parts += [f"{self.elements} of them"] if self.elements > 1 else []
@@ -190,7 +190,7 @@ class Cost(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """It in a few words: ``at most 16 GPU-hours, 4 node-hours (...)``."""
+        """A short summary: ``at most 16 GPU-hours, 4 node-hours (...)``."""
         gpu_hours = f"{number(self.gpu_hours)} GPU-hours, " if self.gpus else ""
         return f"at most {gpu_hours}{number(self.node_hours)} node-hours ({self.arithmetic})"
 
@@ -202,7 +202,7 @@ class Cost(NamedTuple):
         return f"at most {number(self.charge)} {self.rate.unit}: {self.rate.why}"
 
     def as_data(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the cost for JSON."""
         return {
             "gpu_hours": self.gpu_hours,
             "node_hours": self.node_hours,
@@ -214,12 +214,12 @@ class Cost(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """What several jobs take at most together, each so many times; None where one of them has no limit."""
+    """What several jobs take at most together, each a number of times; None: a job without a limit."""
 
     costs: Sequence[tuple[Cost | None, int]]
 
     def of(self, amount: Callable[[Cost], float | None]) -> float | None:
-        """Return the sum of an amount; None where that of one of them is not known."""
+        """Return the sum of an amount; None where it is not known for every job."""
         found = [(cost and amount(cost), times) for cost, times in self.costs]
         known = [value * times for value, times in found if value is not None]
         return sum(known) if len(known) == len(found) else None
@@ -230,7 +230,7 @@ class Sum(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """The unit of the charge, empty where there is none or several."""
+        """The unit of the charge, empty without one or with several."""
         units = {cost.rate.unit if cost and cost.rate else "" for cost, _ in self.costs}
         return units.pop() if len(units) == 1 else ""
 
@@ -241,7 +241,7 @@ class Sum(NamedTuple):
 
     @property
     def lines(self) -> dict[str, str]:
-        """What it costs and is charged, as sentences by their titles; none where a job has no limit."""
+        """The cost and the charge as sentences, by title; empty where a job has no limit."""
         gpu_hours, node_hours = self.in_unit("GPU-hours"), self.in_unit("node-hours")
         if gpu_hours is None or node_hours is None or not self.costs:
             return {}
@@ -254,7 +254,7 @@ class Sum(NamedTuple):
 
 
 def worst_case(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
-    """Return what such jobs take at most; None without a batch system, or as `most`."""
+    """Return what such jobs take at most, as `most`; None without a batch system."""
     return most(job, experiment, site) if schedulers.get(site.scheduler).is_batch_system else None
 
 
@@ -284,7 +284,7 @@ def most(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
 def _elements(job: JobSpec, experiment: Experiment) -> int:
     """Return how many jobs there are: the elements of an array, or the trials, further generations too.
 
-    Of a packed search they are its nodes, or its one job as often as all nodes of its generations need.
+    For a packed search: its nodes; without arrays, how often its job runs for all generations.
     """
     search = experiment.hptuning
     if job.sweep and not job.sweep.pack:
@@ -301,7 +301,7 @@ def _elements(job: JobSpec, experiment: Experiment) -> int:
 
 
 def _limit(job: JobSpec, site: Site) -> Walltime | None:
-    """Return how long it may last: without a walltime as its component with the longest limit."""
+    """Return how long the job may last: its walltime, else the longest limit of its partitions."""
     if job.request.walltime:
         return job.request.walltime
     partitions = (
@@ -337,13 +337,13 @@ def check_limit(most: float | None, cost: Cost | None, key: str = "max_gpu_hours
 
 
 def _hint(most: float, cost: Cost) -> str:
-    """Return the longest walltime that is allowed, if that is a minute at least."""
+    """Return a hint with the longest allowed walltime, if it is at least a minute."""
     seconds = int(cost.seconds * most / cost.gpu_hours) // 60 * 60
     shorter = f'`batch: {{walltime: "{Walltime(seconds)}"}}` is within it; else ' if seconds else ""
     return f"{shorter}ask for fewer GPUs, or raise it"
 
 
-# --- What an account has left, as the command of a site prints it, and how a job stands to that
+# --- What an account has left, as the site's command prints it, compared with the cost of a job
 
 _SECONDS: Final = 5.0
 _NUMBER: Final = re.compile(
@@ -357,7 +357,7 @@ _TIMES: Final = {
     "thousand": 1e3, "million": 1e6, "billion": 1e9,
 }  # fmt: skip
 _REST: Final = re.compile(r"(?:[.,]?[0-9]+|[eE][+-]?[0-9]+|[kKMGBT]\b)*")
-"""What a pattern may have left of a number."""
+"""The rest of a number that a pattern matched in part."""
 
 _AMOUNTS: Final[tuple[str, ...]] = ("left", "total", "used")
 _CELLS: Final = re.compile(r"\s*\|\s*|\s{2,}|\t")
@@ -370,9 +370,9 @@ def ask(balance: Balance, account: str, user: str) -> Command:
 
 
 def read(balance: Balance, text: str, account: str) -> tuple[Left, ...]:
-    """Return what the account has left, of each unit; nothing where the output has no such row or number.
+    """Return what the account has left, in each unit; empty where the output has no such row or number.
 
-    Names of accounts are compared as Slurm does, which knows no capital letters in them.
+    Names of accounts are compared as in Slurm, without regard to capital letters.
     """
     rows = _by_pattern(balance.pattern, text) if balance.pattern else _by_columns(balance.columns, text)
     found: dict[str, Left] = {}
@@ -384,12 +384,12 @@ def read(balance: Balance, text: str, account: str) -> tuple[Left, ...]:
 
 
 def standing(left: Left, cost: Cost | None, account: str) -> str:
-    """Return how a job stands to it: ``80 of 500 GPU-hours are left of physics, and it may take 64``."""
+    """Compare a job with what is left: ``80 of 500 GPU-hours are left of physics, and it may take 64``."""
     return standing_of(left, cost.in_unit(left.unit) if cost else None, account, "the job")
 
 
 def standing_of(left: Left, need: float | None, account: str, what: str) -> str:
-    """Return how what may need so much stands to it; None is unknown."""
+    """Compare a need with what is left; a need of None is unknown."""
     total = "" if left.total is None else f" of {number(left.total)}"
     text = f"{number(left.amount)}{total} {left.unit} are left of {account or 'the account'}"
     if need is None:
@@ -431,7 +431,7 @@ def _left(row: dict[str, str], unit: str) -> Left | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number; None where it is written in a way that is not known for sure, such as 1.234,5."""
+    """Return the number; None where its form is ambiguous, such as 1.234,5."""
     found = _NUMBER.fullmatch(text.strip())
     return float(found[1].replace(",", "")) * _TIMES.get(found[2] or "", 1.0) if found else None
 
@@ -450,7 +450,7 @@ class JobShape(NamedTuple):
 
 
 def shapes(experiment: Experiment, site: Site, job: JobSpec) -> Iterator[JobShape]:
-    """Yield the job as it is, then others; whether the site takes these, their plans show."""
+    """Yield the job as it is, then others, which the site may refuse."""
     yield JobShape("as it is", experiment)
     yield from _shorter(experiment, job)
     yield from _smaller(experiment, job)

@@ -26,7 +26,7 @@ def header(plan: Plan, run_dir: str | None, *, annotate: bool) -> list[Raw]:
 
 
 def on_few_lines(value: str) -> Raw:
-    """Return a value as one word without empty lines: sbatch leaves those out of a heterogeneous job."""
+    """Return a value as one word without empty lines: sbatch drops these from a heterogeneous job."""
     word = quote(value)
     return Raw(word.replace("\n", "'$'\\n''")) if "\n\n" in value else word
 
@@ -65,7 +65,7 @@ class Exports:
 
     ``modules``: the folder of the run's modules of Python, as bash expands it; empty for none.
 
-    Polyaxon's are not among them: who submits the script gives them to it.
+    Polyaxon's variables are not among them: the submission sets these.
     """
 
     def __init__(self, plan: Plan, *, modules: str, annotate: bool) -> None:
@@ -81,7 +81,7 @@ class Exports:
 
     @property
     def early(self) -> Iterator[Raw]:
-        """The exports of variables that name none of ours, those of each origin below what they are."""
+        """The exports of variables that name none of hpcdist's, with a comment above each origin's."""
         own = [item for item in self.shared if not NAME.search(item.value)]
         for kind, items in groupby(own, key=lambda item: item.origin.kind):
             if kind in _COMMENTS:
@@ -90,7 +90,7 @@ class Exports:
 
     @property
     def late(self) -> Iterator[Raw]:
-        """The exports of variables that name some."""
+        """The exports of variables that name some of hpcdist's."""
         return self._exports([item for item in self.shared if NAME.search(item.value)])
 
     @property
@@ -132,7 +132,7 @@ class Exports:
         line = ""
         for item, value in items:
             text = f"{item.name}={value}"
-            # One that bash expands may name another, which must be set then.
+            # A value that bash expands may name another variable, set before.
             alone = self.annotate or "\n" in text or (item.shell and item.template is None)
             if line and (alone or len(line) + len(text) + indent >= WIDTH):
                 yield Raw(line)
@@ -167,7 +167,7 @@ class Exports:
 
     @property
     def _linked(self) -> str:
-        """What prints the libraries of the command's programs."""
+        """The command that prints the libraries of the programs."""
         texts: list[str] = []
         for is_cd, group in groupby(self.programs, key=lambda word: word.startswith("cd ")):
             words = [*dict.fromkeys(group)]

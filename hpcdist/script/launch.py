@@ -16,7 +16,7 @@ from hpcdist.script.exports import WIDTH, end_of, on_few_lines, one_line
 
 # --- The user's command as it stands in a task: its shell becomes the program, wherever that means the same
 #
-# What is left of a shell beside a program keeps the batch system's signals from it.
+# A shell that stays next to a program keeps the batch system's signals from it.
 
 _BUILTINS: Final = frozenset({
     ".", ":", "[", "((", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen",
@@ -75,7 +75,7 @@ def is_single(command: str) -> bool:
 
 
 def indented(text: str) -> str:
-    """Return lines as they stand in a function: all as they are where a word goes over several of them."""
+    """Return lines indented as in a function, but unchanged where a word spans several lines."""
     goes_over = any("\n" in (piece["word"] or "") for piece in pieces(text + "\n"))
     return text if goes_over else "\n".join(f"  {line}".rstrip() for line in text.split("\n")).lstrip(" ")
 
@@ -96,7 +96,7 @@ def _statements(command: str) -> list[_Simple] | None:
 
 
 def _read(command: str) -> Iterator[_Simple]:
-    """Yield them.
+    """Yield the simple commands of a text.
 
     Raises:
         ValueError: at anything else.
@@ -145,28 +145,28 @@ _ENDS_BY_ITSELF: Final = frozenset({"srun", "flux", "processes"})
 _TELL_NO_FAILURE: Final = frozenset({"flux", "mpirun", "horovodrun-mpi", "hydra"})
 
 ENTRYPOINT: Final = '"$@"'
-"""What a command has in place of the words that start the entrypoint of an image."""
+"""Stands in a command for the words that start the entrypoint of an image."""
 
 _SIGNALS: Final = "trap 'exit $(($? ? $? : 143))' TERM INT HUP\ntrap : USR1 USR2\n"
-"""In front of commands whose shell stays: on a signal it awaits its program, and starts no other."""
+"""In front of commands whose shell stays: on a signal it waits for its program, and starts no other."""
 
 _STAYING: Final = r'''"trap 'exit \$((\$? ? \$? : 143))' TERM INT HUP; trap : USR1 USR2; {}"'''
-"""The same as a word, with the variable that has the commands."""
+"""The same in one word, with a place for the commands."""
 
 _TEXT: Final = '"$HPCDIST_PROGRAM"'
-"""Commands that only the job knows: those of a trial, or of who has a shell in it."""
+"""Commands that only the job knows: a trial's, or a user's with a shell in the job."""
 
 
 RESOURCES: Final = re.compile(r"\$\((resources [^)]*)\)")
-"""What a word of jsrun has in place of a file that the script must have written before."""
+"""Stands in a word of jsrun for a file that the script writes before."""
 
 
 class Starting:
     """What a plan's script starts.
 
-    A task's shell stays beside the program, and passes signals on, only where it must (``forwards``).
+    A task's shell stays next to the program, and passes signals on, only where it must (``forwards``).
     ``by_text``: its commands are in HPCDIST_PROGRAM. ``is_packed``: each task is a worker, which runs trials.
-    ``leaves_files``: the tasks that are awaited leave a file each, as one launch has servers, too.
+    ``leaves_files``: each required task leaves a file when it has ended well, as the launch has servers, too.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -180,7 +180,7 @@ class Starting:
 
     @property
     def _prefix(self) -> tuple[Word, ...]:
-        """The words between each task's shell and the program, without those that stand for the command."""
+        """The words between each task's shell and the program, without the command's placeholder."""
         return tuple(word for word in self.plan.task_words if word.text != PROGRAM)
 
     @cached_property
@@ -211,7 +211,7 @@ class Starting:
 
     @property
     def _around_start(self) -> tuple[list[str], list[str]]:
-        """The words in front of a command that starts its processes itself, and those that do so there."""
+        """The words in front of a command that starts its processes, and the words that start them in it."""
         place = [word.text for word in self.plan.task_words].index(PROGRAM)
         words = [*map(text_of, self._prefix)]
         return words[:place], words[place:]
@@ -226,7 +226,7 @@ class Starting:
 
     @property
     def _started_by_text(self) -> tuple[str, list[str], str]:
-        """The parts where such a command is a text: it calls a function, in a container of a shell there."""
+        """The parts where such a command is a text: it calls a function (in a container, of a bash in it)."""
         around, inner = self._around_start
         own = self.command.partition(START)[2].removeprefix(" && ").strip("\n")
         text = ('"{}"' if is_single(own) else _STAYING).format("${HPCDIST_PROGRAM# && }")
@@ -242,7 +242,7 @@ class Starting:
 
     @property
     def before(self) -> Iterator[Raw]:
-        """The lines of the command in front of what starts its processes, which must be there then."""
+        """The lines of the command before it starts its processes, and a check of the starting program."""
         before, prefix, _ = self._parts
         yield from map(Raw, filter(None, before.split("\n")))
         if prefix and not self.plan.container and prefix[0] != "bash -c":
@@ -259,7 +259,7 @@ class Starting:
 
     @cached_property
     def forwards(self) -> str:
-        """What keeps a task's shell beside the program.
+        """Why a task's shell stays next to the program.
 
         ``processes`` of a torchrun, ``commands``, or the ``end`` that it records. A worker has no shell.
         """
@@ -271,10 +271,10 @@ class Starting:
 
     @property
     def tells_failure(self) -> bool:
-        """Whether a task's shell stays to tell that it failed: its launcher does not, or not always.
+        """Whether a task's shell stays to report a failure: its launcher does not, or not always.
 
-        Open MPI 4.1.4 was seen to name the task in one of three runs, MPICH 4.0 in none. These signal
-        the whole group of a task's processes, so that the program hears what it would hear alone.
+        Open MPI 4.1.4 was seen to name the task in one of three runs, MPICH 4.0 in none. These launchers
+        signal the whole process group of a task, so that the program gets its signals as without a shell.
         """
         own = self.launcher in _TELL_NO_FAILURE and self.plan.completion.kill_on_failure
         return own and not self.is_packed
@@ -286,7 +286,7 @@ class Starting:
 
     @property
     def failure(self) -> Iterator[Raw]:
-        """The lines that tell it."""
+        """The lines that report it."""
         yield Raw("if ((code != 0)) && [[ ! $over ]]; then")
         aside = ">&5" if self.labels else ">&2"
         yield Raw(f'  echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" {aside}')
@@ -296,13 +296,13 @@ class Starting:
 
     @property
     def ignores_notices(self) -> bool:
-        """Whether what starts the program's processes would die of signals that are meant for these."""
+        """Whether signals for the program's processes would kill the program that starts them."""
         told = self.plan.request.signal or self.plan.completion.restarts
         return bool(self.plan.launch.starts_processes and told)
 
     @property
     def commands(self) -> Raw | None:
-        """The commands that a task gets as its argument; None where they stand in it."""
+        """The commands that a task gets as its argument; None where the task contains them."""
         _, prefix, command = self._parts
         if self.by_text:
             return Raw(self.command) if self.plan.shell else None
@@ -315,7 +315,7 @@ class Starting:
 
     @property
     def commands_quoted(self) -> Raw:
-        """The same as one word, for a script that loses its empty lines."""
+        """`commands` as one word, for a script that loses its empty lines."""
         return on_few_lines(str(self.commands))
 
     @property
@@ -325,7 +325,7 @@ class Starting:
 
     @property
     def commands_end(self) -> Raw:
-        """The end of their here-document."""
+        """The delimiter of their here-document."""
         return Raw(end_of(self.commands or ""))
 
     @property
@@ -406,7 +406,7 @@ class Starting:
 
     @property
     def awaited(self) -> tuple[Raw, int]:
-        """The roles whose end is the end of several launches, as a pattern, and their number of launches."""
+        """The roles that several launches wait for, as a pattern, and the number of their launches."""
         if self.leaves_files:
             return Raw("all|ended"), 1
         if not self.plan.has_servers:
@@ -416,7 +416,7 @@ class Starting:
         return Raw("|".join(sorted({*roles}))), len(roles)
 
     def _launching(self, words: Sequence[Word], role: str = "") -> Iterator[str]:
-        """Yield a launcher's words, and those that start the tasks."""
+        """Yield a launcher's words, and the words that start the tasks."""
         yield from (RESOURCES.sub("$erf", text_of(word)) for word in words)
         call = f"task {role}".strip()
         argument = '"$(declare -f trial); trial"' if self.is_packed else '"$commands"'
@@ -427,7 +427,7 @@ class Starting:
 
     @property
     def argument(self) -> Raw:
-        """What a task's commands are there."""
+        """The word for a task's commands."""
         if self.by_text:
             return Raw(_TEXT)
         return Raw('"$commands"' if not self.in_tasks else '"$2"' if self.plan.role_launches else '"$1"')
@@ -455,7 +455,7 @@ def _as_words(command: str) -> str:
 
 
 def wrapped(texts: Sequence[str], indent: str = "") -> Iterator[str]:
-    """Yield a command on lines of at most 120 columns, each of them behind so much space."""
+    """Yield a command on lines of at most 120 columns, with room for this indent."""
     line = ""
     for text in texts:
         if line and len(indent) + len(line) + len(text) + 3 > WIDTH:

@@ -13,7 +13,7 @@ from hpcdist.plan.placement import Row, Shape, of_role
 from hpcdist.schedulers import schedulers
 
 _MOST_NAMES: Final = 5000
-"""So many names of nodes fit into one variable: Linux takes 128 KiB (execve(2), MAX_ARG_STRLEN)."""
+"""How many node names fit into one variable: Linux takes 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 
 DEVICES: Final = {
     "CUDA_VISIBLE_DEVICES": "/dev/nvidia[0-9]*",
@@ -51,7 +51,7 @@ class Places:
 
     @cached_property
     def is_uniform(self) -> bool:
-        """Whether each node has as many tasks, all with the same CPUs and GPUs, in one launch."""
+        """Whether all nodes have equally many tasks, all with the same CPUs and GPUs, in one launch."""
         if self.plan.role_launches:
             return False
         rows, alike = self.plan.placement.rows, len(self.shapes) > 0
@@ -76,7 +76,7 @@ class Places:
 
     @property
     def check(self) -> str:
-        """By what each task sees that it is on its node."""
+        """How each task checks that it is on its node; empty: not."""
         if self.plan.placement.nodes == 1:
             return ""
         if self.plan.launch.launcher == "srun" and self.is_uniform and not self.plan.launch.components:
@@ -118,7 +118,7 @@ class Places:
 
     @property
     def tasks_of_roles(self) -> Raw:
-        """The numbers of tasks of roles that have launches of their own, as an array of bash."""
+        """The number of tasks of each role with a separate launch, as a bash array."""
         roles = dict.fromkeys(one.role for one in self.plan.role_launches)
         return Raw(" ".join(f"[{role}]={of_role(self.plan.placement, role).size}" for role in roles))
 
@@ -152,7 +152,7 @@ class Places:
     def _of_segment(self, segment: Segment, *, by_role: bool, told: int | None = None) -> Iterator[str]:
         """Yield the lines of one segment.
 
-        ``told``: its tasks know their role and their number in that, and the first has this number.
+        ``told``: the first task's number in its role, where tasks know their role and their number in it.
         """
         row, per_node = segment.row, segment.row.tasks_per_node
         if by_role:
@@ -202,7 +202,7 @@ class Places:
 
     @property
     def hides_gpus(self) -> bool:
-        """Whether the job would see GPUs of others."""
+        """Whether the job would see other jobs' GPUs."""
         return folding.hidden(self.plan)
 
     @property
@@ -217,7 +217,7 @@ class Places:
 
     @property
     def sets_gpus(self) -> bool:
-        """Whether the batch system always sets this variable."""
+        """Whether the batch system always sets that variable."""
         by_request = self.plan.identity.scheduler == "slurm" and self.plan.request.gpu_request != "none"
         by_slurm = self.plan.launch.launcher == "srun" or not self.plan.launch.components  # else by ssh
         return by_request and by_slurm and self.plan.gpus.variable == "CUDA_VISIBLE_DEVICES"
@@ -237,7 +237,7 @@ class Places:
 
     @property
     def gpus_told(self) -> Raw:
-        """The same for a message."""
+        """`gpus_seen` for a message."""
         return self.gpus_seen if self.is_uniform else Raw(f"$(({self.gpus_seen}))")
 
     @property
@@ -286,7 +286,7 @@ class Places:
 
     @cached_property
     def _gpus_on_node(self) -> str:
-        """How many GPUs each node has that has any; the variable of each task where they differ."""
+        """How many GPUs each node with GPUs has; where they differ, a variable of each task."""
         counts = {shape.gpus for shape in self.shapes if shape.gpus}
         return str(counts.pop()) if len(counts) == 1 else "on_node"
 
@@ -306,7 +306,7 @@ class Places:
 
 
 def _along(rank: str, first: int, per_node: int, base: int = 0, tasks: int = 0) -> str:
-    """Return the number on its node of a task whose rank is in a variable."""
+    """Return a task's number on its node, from a variable with its rank."""
     if per_node == 1:
         return str(base)
     if tasks and tasks <= per_node:
@@ -316,7 +316,7 @@ def _along(rank: str, first: int, per_node: int, base: int = 0, tasks: int = 0) 
 
 
 def _across(rank: str, first: int, each: int, base: int, tasks: int = 0) -> str:
-    """Return a number that grows by one with each so many tasks."""
+    """Return a number that grows by one every ``each`` tasks."""
     if tasks and tasks <= each:
         return str(base)
     if each == 1:

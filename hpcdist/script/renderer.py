@@ -32,7 +32,7 @@ from hpcdist.script.exports import NAME, WIDTH, Exports, header, one_line
 from hpcdist.script.launch import RESOURCES, Starting, text_of
 from hpcdist.script.places import Places
 
-# --- What a job script has: what an expert would have written for this job, with what its plan needs alone
+# --- What a job script has: what an expert would write for this job, and only what its plan needs
 #
 # Placeholders keep their names (``$HPCDIST_PORT``): a script defines those that it names.
 
@@ -46,11 +46,11 @@ _MAY: Final = {
 """What a line of setup may do to the shell in which it runs."""
 
 _OPTIONAL: Final = re.compile(r"\$\{HPCDIST_RUN_DIR:[-+][^}]*\}")
-"""What is there only where a script has a run directory."""
+"""What a script can expand without a run directory."""
 
 _OF_RAY: Final = ("PORT", "HEAD_ADDRESS", "ADDRESS", "JOB_ID", "JOB_DIR", "FAILURE", "CPUS", "GPUS")
 _OF_TASKS: Final = ("ROLE", "INDEX", "NODES", "CPUS", "GPUS", "ADDRESS", "HEAD_ADDRESS", "PORT")
-"""What Ray's processes read, and what a command may read that nobody knows yet."""
+"""What Ray's processes read, and what a command may read that is not known yet."""
 
 _IDS: Final = {
     "slurm": ("$SLURM_JOB_ID", "SLURM_JOB_ID", ""),
@@ -67,7 +67,7 @@ class PlainJob:
     """A plan as the templates of its script ask for it: lines of shell, and which parts the script has."""
 
     def __init__(self, plan: Plan, *, run_dir: str | None, annotate: bool, is_setup: bool = False) -> None:
-        """``is_setup``: the script is for the steps beside the program, and has what these name, too."""
+        """``is_setup``: the script is for steps, and defines what these name, too."""
         self.plan = plan
         self.is_setup = is_setup
         self.annotate = annotate
@@ -85,7 +85,7 @@ class PlainJob:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The variables of ours that the command, a variable or a word of the plan names."""
+        """The variables of hpcdist that the command, a variable or a word of the plan names."""
         own = self.plan.environment
         tests = ("HPCDIST_ROLE" for item in self.exports.all if item.role)
         values = (text for item in self.exports.all for text in (item.value, item.otherwise or ""))
@@ -99,7 +99,7 @@ class PlainJob:
 
     @property
     def _unnamed(self) -> Iterator[str]:
-        """What programs read that no word names."""
+        """Variables that programs read and no word names."""
         if self.plan.identity.framework == "ray":
             yield from _OF_RAY
         if self.plan.shell:
@@ -142,7 +142,7 @@ class PlainJob:
 
     @property
     def served(self) -> str:
-        """The roles whose good end is that of the job, as its servers never end."""
+        """The roles that must succeed for the job to succeed, as servers never end."""
         return " and ".join(sorted(self.plan.completion.required_roles))
 
     @property
@@ -176,7 +176,7 @@ class PlainJob:
 
     @property
     def modules(self) -> Raw:
-        """The modules that these lines load."""
+        """The modules that the lines of setup load."""
         return Raw(" ".join(quote(name) for name in self.plan.environment.modules if _is_loaded(name)))
 
     @property
@@ -231,13 +231,13 @@ class PlainJob:
 
     @property
     def resource_file(self) -> Raw:
-        """The call that writes the resources of each task for jsrun, and tells the file; empty for none."""
+        """The call that writes a file of each task's resources for jsrun; empty if it needs none."""
         calls = (RESOURCES.search(word.text) for word in self.plan.words)
         return Raw(next((call[1] for call in calls if call), ""))
 
     @property
     def several_hosts(self) -> bool:
-        """Whether Grid Engine tells the hosts in a file."""
+        """Whether Grid Engine lists the hosts in a file."""
         return self.all_nodes > 1 or any(directive.flag == "-pe" for directive in self.plan.directives)
 
     def given(self, name: str, otherwise: str = "") -> Raw:
@@ -293,7 +293,7 @@ class PlainJob:
 
     @property
     def counts(self) -> list[tuple[int, int, int]]:
-        """The nodes that PBS must name as often as they have tasks: where their numbers of tasks differ."""
+        """The nodes that PBS must name once for each task: where their numbers of tasks differ."""
         runs = [*self.plan.placement.crowds()]
         return runs if len(runs) > 1 and self.plan.identity.scheduler == "pbs" else []
 
@@ -301,7 +301,7 @@ class PlainJob:
     def hostfiles(self) -> list[tuple[Raw, Raw, list[tuple[Raw, int, int]]]]:
         """The hostfiles that something reads: their variables, their names, and their lines.
 
-        The lines are a format for the name of a host, and the first and the number of nodes that have it.
+        A line is a format for the name of a host, the first node with it, and the number of such nodes.
         """
         found = []
         if self.uses("HPCDIST_HOSTFILE") or not self.starting.in_tasks:
@@ -378,7 +378,7 @@ BLOCKS: Final = (
 """The templates of a script, in their order."""
 
 _SETUP: Final = ("steps", "enter", "setup", "variables", "nodes")
-"""Those whose lines set the variables of all tasks."""
+"""The templates that set the variables of all tasks."""
 
 
 def render(
@@ -398,7 +398,7 @@ def render(
 def files_of_job(plan: Plan, run_dir: str, own: Callable[[str], str]) -> dict[str, str]:
     """Return the texts of what a job has in its run directory: its plan, its script, and their digests.
 
-    ``own``: how it calls them, as a run may have several jobs.
+    ``own``: names the files of one job, as a run may have several.
 
     Raises:
         RenderError: as `render`.
@@ -411,7 +411,7 @@ def files_of_job(plan: Plan, run_dir: str, own: Callable[[str], str]) -> dict[st
 
 
 def render_setup(plan: Plan) -> str:
-    """Write the lines that set the variables of all tasks, for the steps beside the program.
+    """Write the lines that set the variables of all tasks, for the steps of a job.
 
     Raises:
         RenderError: as `render`.
@@ -428,7 +428,7 @@ def _rendered(
     folders: Iterable[Path] | None = None,
 ) -> str:
     templates = environment(tuple(folders or template_folders()))
-    if plan.identity.framework == "ray":  # whose other nodes end with the first one
+    if plan.identity.framework == "ray":  # all nodes end with the first one
         plan = replace(plan, role_launches=(), completion=replace(plan.completion, required_roles=()))
     context: dict[str, Any] = {
         "plan": plan,

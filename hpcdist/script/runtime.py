@@ -49,7 +49,7 @@ def digest(folders: Iterable[Path] | None = None) -> str:
 
 
 def needs(plan: Plan) -> str:
-    """Return what a job needs the supervisor for; without one it does not begin."""
+    """Return what a job needs the supervisor for; it does not start without one."""
     own = {
         "search": plan.sweep,
         "shell": plan.shell,

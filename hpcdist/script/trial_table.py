@@ -18,7 +18,7 @@ FILE: Final = "trials.tsv"
 PROGRAM: Final = ":program"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _PARAMS: Final = "POLYAXON_PARAMS"
-"""The variable that has them as JSON."""
+"""The variable with the params as JSON."""
 
 _JSON: Final = json.JSONDecoder()
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -58,7 +58,7 @@ def params(text: str) -> dict[str, dict[str, Any]]:
 
 
 def params_of(trial: TrialTexts) -> dict[str, Any] | None:
-    """Return the params of a trial as a table gives them again; None if it has none."""
+    """Return the params of a trial as they are read from a table; None without any."""
     return _json(trial.variables.get(_PARAMS, ""))
 
 

@@ -180,7 +180,7 @@ _SIGNALS: Final = {
 
 
 def request_cases(job_id: str) -> Iterator[RequestCase]:
-    """Yield all requests; those of one field all differ. Some depend on the job ``job_id``."""
+    """Yield all requests; all of one field differ. Some depend on the job ``job_id``."""
     yield RequestCase("batch.account", plan(account="proj-x7"), ("proj-x7",))
     yield RequestCase("batch.partition", plan(group(partition="queue-x7")), ("queue-x7",))
     yield RequestCase("batch.qos", plan(qos="qos-x7"), ("qos-x7",))

@@ -2,11 +2,10 @@
 
 Its tables are imported only where such a variable is set, so that other renders stay fast.
 
-    entry kinds    a known variable, and its allowed values
-    nccl nccl_debugging nccl_others libfabric others horovod    tables of known variables
-    prefixes    how their names begin
-    knowledge    all tables, by name
-    finding values combinations openmpi site_values rules    the checks
+    finding    a finding; a known variable and its allowed values; the site's values
+    others nccl_others    tables of known variables
+    knowledge    NCCL's and Horovod's tables, and all tables by name
+    rules    the checks
 """
 
 from __future__ import annotations

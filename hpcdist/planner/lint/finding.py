@@ -13,7 +13,7 @@ from hpcdist.plan.values import Origin, Variable, Word, joined
 from hpcdist.site.fabric import JobFacts, Library, Network, ResolvedSetting, resolve_settings
 from hpcdist.site.model import Site
 
-# --- How the names begin that the lint knows, and beginnings that are most likely misspelt ones
+# --- The prefixes of the names that the lint knows, and likely misspellings of these prefixes
 
 PREFIXES: Final = (
     "NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_", "UCX_", "OMPI_MCA_", "PRTE_MCA_",
@@ -45,7 +45,7 @@ _MODULE: Final = re.compile(r"(nccl|openmpi)/(\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
 class LintFinding(NamedTuple):
-    """What is wrong or unusual about a variable; ``value`` is None if it is not set, and for several.
+    """What is wrong or unusual about a variable; ``value`` is None if not set, or for several variables.
 
     ``severity``: ``error`` for what must never be set by hand, ``note`` for what is valid but unusual.
     """
@@ -150,7 +150,7 @@ def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:
 
 
 def site_values_of(site: Site, job: JobFacts) -> dict[str, SiteValue]:
-    """Return the values that the site always sets: none that depends on a file being there."""
+    """Return the values that the site always sets, whichever files exist."""
     items = (item for item in resolve_settings(site.fabric, job) if item.found is None and item.links is None)
     return {item.name: _site_value(item, site) for item in items}
 
@@ -167,7 +167,7 @@ def _site_value(item: ResolvedSetting, site: Site) -> SiteValue:
 
 
 def _source(key: str, site: Site) -> str:
-    """Return the source of a key of the site file: that of its longest documented prefix."""
+    """Return the source of a key of the site file: its longest documented prefix has it."""
     sources = {prefix: source.where for source in reversed(site.sources) for prefix in source.of}
     fitting = [prefix for prefix in sources if f"{key}.".startswith(f"{prefix}.")]
     return sources[max(fitting, key=len)] if fitting else f"site {site.name}: {key}"
@@ -270,7 +270,7 @@ class Integer(NamedTuple):
         return (self.low is None or number >= self.low) and (self.high is None or number <= self.high)
 
     def _of_nothing(self) -> ValueProblem | None:
-        if self.program == "NCCL":  # it takes an empty value for none
+        if self.program == "NCCL":  # it treats an empty value as unset
             return None
         ends = self.strict or self.needs_digits
         happens = "ends with an error at an empty value" if ends else "reads an empty value as 0"
@@ -327,7 +327,7 @@ class Level(NamedTuple):
     """How far apart a GPU and another device may be: a word in capitals, or one of NCCL's old numbers.
 
     NCCL compares by strcmp; 0 is LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS (``ncclGetLevel`` of
-    ``src/graph/paths.cc``). ``words`` are those of the guide; the code knows some more.
+    ``src/graph/paths.cc``). ``words`` are from the guide; the code knows some more.
     """
 
     words: tuple[str, ...]

@@ -245,7 +245,7 @@ _SWITCHES: Final = """
     AUTOTUNE BATCH_D2D_MEMCOPIES DISABLE_GROUP_FUSION ENABLE_ASYNC_COMPLETION HIERARCHICAL_ALLGATHER
     HIERARCHICAL_ALLREDUCE MPI_THREADS_DISABLE STALL_CHECK_DISABLE TORUS_ALLREDUCE
 """
-"""A number above 0 switches them on, which ``true`` is not: it is read as 0."""
+"""A number above 0 switches them on; ``true`` is read as 0."""
 
 _KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(_SWITCHES.split(), Integer(0, program="Horovod", base=10)),
@@ -301,7 +301,7 @@ def entry_of(name: str, library: str | None) -> Entry | None:
 class Family(NamedTuple):
     """Names with one prefix, read by one program; ``all_known``: no other name with it is read.
 
-    ``near``: the most wrong letters of a name that is taken for a misspelt known one.
+    ``near``: the most wrong letters in a misspelling of a known name.
     """
 
     prefix: str
@@ -334,7 +334,7 @@ def family_of(name: str) -> Family | None:
 
 
 def with_prefix(name: str) -> tuple[str, Family] | None:
-    """Return the known name, and its family, of one that begins wrong: ``OROVOD_CACHE_CAPACITY``."""
+    """Return the known name, and its family, of one with a wrong prefix: ``OROVOD_CACHE_CAPACITY``."""
     begin = misspelt_prefix(name)
     found = begin and begin + name.partition("_")[2]
     family = family_of(found) if found in KNOWN else None

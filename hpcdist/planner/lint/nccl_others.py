@@ -1,6 +1,6 @@
 """Names that NCCL's source reads and its guide leaves out, and names that others read.
 
-The integers are those of ``NCCL_PARAM`` in ``src/`` of NVIDIA/nccl @ 5067397c; PyTorch's names are those of
+The integers are from ``NCCL_PARAM`` in ``src/`` of NVIDIA/nccl @ 5067397c; PyTorch's names are from
 ``torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp``.
 """
 
@@ -65,7 +65,7 @@ UNDOCUMENTED: Final = (
 )
 
 OTHER_READERS: Final = ("NCCL_GPUDIRECTTCPX_", "NCCL_FASTRAK_", "NCCL_GIB_", "NCCL_TESTS_")
-"""How names begin that Google's network plug-ins read, and nccl-tests (NVIDIA/nccl-tests, README.md)."""
+"""Prefixes of names that Google's network plug-ins and nccl-tests read (NVIDIA/nccl-tests, README.md)."""
 
 VENDORS: Final = (
     "NCCL_PROXY_PROFILE", "NCCL_NET_MAX_REQUESTS", "NCCL_IBEXT_DISABLE", "NCCL_TUNER_CONFIG_PATH",

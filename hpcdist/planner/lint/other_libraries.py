@@ -11,7 +11,7 @@ from typing import Final
 
 from hpcdist.planner.lint.finding import BOOLEAN, TEXT, Entry, Integer, Kind, Listed, OneOf, TextShape
 
-# --- libfabric's variables: the common ones, those of cxi (Slingshot) and those of efa (AWS)
+# --- libfabric's variables: the common ones, cxi's (Slingshot) and efa's (AWS)
 #
 # ofiwg/libfabric @ af8ddbe92 (2026-08-21): ``man/fi_cxi.7.md``, ``man/fi_efa.7.md``, and the code behind
 # them, ``prov/cxi/src/cxip_info.c`` and ``prov/efa/src/efa_env.c``. Booleans are 0, 1, false, true, no,
@@ -203,7 +203,7 @@ _RCCL_NAMES: Final = (
 )
 
 RCCL_OWN: Final = tuple(Entry(f"RCCL_{name}", source=RCCL_SOURCE) for name in _RCCL_NAMES.split())
-"""Some of the names that begin by RCCL_."""
+"""Some of the names that begin with RCCL_."""
 
 _CHANNELS: Final = Integer(1)
 
@@ -227,7 +227,7 @@ RCCL: Final = {
         ),
     )
 }
-"""What RCCL reads in another way than NCCL, by name."""
+"""Variables that RCCL and NCCL read differently, by name."""
 
 _UCX_FAILS: Final = "refuses the value and does not start"
 _YES_NO: Final = OneOf(("y", "n", "yes", "no", "1", "0"), _UCX_FAILS, "UCX")

@@ -181,7 +181,7 @@ def _transports(values: Values, context: LintContext) -> Iterator[LintFinding]:
 
 
 def _flag(word: Word) -> str:
-    """Return the flag where its last one counts (Slurm's ``--network``), else the whole word."""
+    """Return the flag if only its last use counts (Slurm's ``--network``), else the whole word."""
     return "--network" if word.text.startswith(("--network=", "--network ")) else word.text
 
 
@@ -217,7 +217,7 @@ _RDMA: Final = f"{GUIDE}#nccl-net"
 
 
 class _Foreign(NamedTuple):
-    """Names that have no effect on some networks, or beside some libraries."""
+    """Names that have no effect on some networks, or with some libraries."""
 
     prefix: str
     here: tuple[str, ...]
@@ -355,7 +355,7 @@ def _discouraged(variable: Variable, entry: Entry) -> Iterator[LintFinding]:
 # Component lists of the tags v4.1.6, v5.0.9 and v5.0.10; ``docs/mca.rst`` of open-mpi/ompi @ 8efebee745.
 
 _OF_PRRTE: Final = ("orte_", "plm_", "ras_", "rmaps_", "odls_", "ess_", "iof_", "hwloc_base_binding_policy")
-"""How parameters begin that went from Open MPI to PRRTE, its launcher, in 5.0."""
+"""Prefixes of parameters that moved from Open MPI to PRRTE, its launcher, in 5.0."""
 _PRRTE: Final = 5
 _NO_HCOLL: Final = 6
 
