@@ -5,7 +5,7 @@ connectivity.py; each is a `finding.AllReduce`. In the first launch of a job's t
 pairs of nodes exchange data. In further launches, whose number is in HPCDIST_LAUNCH, only rank 0 writes, to
 FOLDER/launch-LAUNCH.json. It needs Python 3.8 or later, and no hpcdist.
 
-A library may hang or end the process: before each one the file is written as if it had not finished, and the
+A library may hang or end the process: before each, the file is written as if it had not finished, and the
 caller sets a time limit. The libraries choose the ports on which they listen, as in any training.
 """
 
@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 
 TIMEOUT = timedelta(seconds=40)
 SMALLEST, LARGEST = 1 << 18, 1 << 26
-"""Bytes: a transfer has so many that it takes ``TRANSFER`` seconds, within these bounds."""
+"""Bytes: the bounds of a transfer, whose size is chosen to take ``TRANSFER`` seconds."""
 TRANSFER, REPEATS = 0.02, 10
 MOST_SECONDS = 45.0
-"""No further round of pairs begins after this time; the caller ends the program after some more."""
+"""No round of pairs begins after this time; the caller ends the program somewhat later."""
 SPIN, PAUSE = 0.0005, 0.00002
-"""Seconds in which MPI is asked all the time whether it is done, and of the pauses after that: without them
-tasks that wait take the CPU from those that exchange data, where there are fewer CPUs than tasks."""
+"""Seconds of busy polling of MPI, and of each pause after that: without pauses, waiting tasks take the CPU
+from tasks that exchange data, if there are fewer CPUs than tasks."""
 _GB = 1e9
 _OF_RANK_0 = ("pairs", "wrong", "versions", "variables")
 
@@ -223,12 +223,12 @@ def has_gpu(torch: Any) -> bool:
 
 
 def gpu() -> str:
-    """Return the first of this task's own GPUs among those that it sees."""
+    """Return the first of this task's own GPUs among the visible ones."""
     return f"cuda:{os.environ['HPCDIST_GPUS'].split(',')[0]}"
 
 
 def numbers(size: int, factor: int) -> array.array[float]:
-    """Return so many bytes of small integers in a repeating pattern: a float holds their sums exactly."""
+    """Return ``size`` bytes of small integers in a repeating pattern: a float holds their sums exactly."""
     seven = array.array("f", [(place % 7 + 1) * factor for place in range(7)])
     return (seven * (size // 28 + 1))[: size // 4]
 
@@ -247,7 +247,7 @@ def timed(once: Callable[[], None]) -> float:
 
 
 def fitting(seconds: float) -> int:
-    """Return how many bytes take ``TRANSFER`` seconds, a power of two, where the fewest take so many."""
+    """Return how many bytes take ``TRANSFER`` seconds, a power of two; ``seconds``: for ``SMALLEST``."""
     size = SMALLEST
     while size < LARGEST and seconds * size / SMALLEST < TRANSFER:
         size *= 2
@@ -271,7 +271,7 @@ def rounds(size: int, seed: int = 0) -> list[list[Match]]:
     """Return the pairs of each round: all nodes at once, with a bye where their number is odd.
 
     These are ``ceil(log2(size)) + 1`` turns of a tournament by the circle method, in which no two nodes meet
-    twice; the seed chooses them, so that another job measures other links. Of few nodes these are all links.
+    twice; the seed chooses the turns, so another job measures other links. Few nodes measure all links.
     """
     if size < 2:  # noqa: PLR2004 - one node has no partner
         return []
@@ -305,7 +305,7 @@ class Pairs:
         self.places: list[tuple[int, int]] = [tuple(one) for one in library.gather((self.node, self.number))]
 
     def measure(self) -> Iterator[dict[str, Any]]:
-        """Yield the bandwidth of each pair, and from and to which node data changed, after each round."""
+        """Yield the bandwidth of each pair, and the nodes between which data changed, after each round."""
         begin, found = time.monotonic(), {"pairs": [], "wrong": []}  # type: tuple[float, dict[str, Any]]
         seed = self.library.gather(random.randrange(1 << 31))[0]  # noqa: S311 - no secret
         for matches in rounds(max(node for node, _ in self.places) + 1, seed):
@@ -341,7 +341,7 @@ class Pairs:
 
 
 def results(library: Any, *, is_first: bool) -> Iterator[dict[str, Any]]:
-    """Yield what one library measures as it grows: the all-reduce, then the pairs of nodes."""
+    """Yield the growing results of one library: the all-reduce, then the pairs of nodes."""
     found = {"title": library.title, "network": library.network, "ranks": library.size}
     if library.size == own("HPCDIST_SIZE"):
         found |= {"versions": {**library.versions, **driver()}, "variables": seen(library)}
@@ -357,7 +357,7 @@ def results(library: Any, *, is_first: bool) -> Iterator[dict[str, Any]]:
 
 
 def seen(library: Any) -> dict[str, list[str | None]]:
-    """Return the values that the tasks have of the variables that launches of this job set; None is unset."""
+    """Return the tasks' values of the variables that launches of this job set; None is unset."""
     try:
         lines = Path(os.environ.get("HPCDIST_RUN_DIR", ""), "launches").read_text().splitlines()
     except OSError:

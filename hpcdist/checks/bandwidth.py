@@ -1,4 +1,4 @@
-"""Bandwidths between nodes, of all nodes together, and of settings that are tried side by side."""
+"""Bandwidths between nodes, of all nodes together, and with each of several settings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from hpcdist.site.published import Measured
 # --- Bandwidths between pairs of nodes, and which node or link is slow
 
 SLOW: Final = 0.25
-"""A node or a link below this share of what is usual is slow: other jobs share the network, too."""
+"""A node or link below this share of the usual bandwidth is slow: other jobs use the network, too."""
 
 _BEFORE: Final = 0.75
-"""Less than this share of what was measured before is a warning."""
+"""Less than this share of the earlier measurement is a warning."""
 
 _REPORT: Final = "run it again; if it is slow again, report it to the centre with these numbers"
 _COMPARABLE: Final = 3
-"""So many nodes show which of them is slow."""
+"""With fewer nodes a slow one cannot be identified."""
 
 
 def measured_by(task: TaskRecord | None) -> list[AllReduce]:
-    """Return what rank 0 measured between nodes, by each library; damaged records are left out."""
+    """Return rank 0's measurements between nodes, by library; damaged records are left out."""
     if task is None:
         return []
     nodes = range(len(task.nodes))
@@ -43,7 +43,7 @@ def _ends(one: AllReduce) -> list[tuple[int, int]]:
 
 
 def best_of(one: AllReduce) -> dict[int, float]:
-    """Return the highest bandwidth of each node: others may slow down a pair, and nothing makes it faster."""
+    """Return the highest bandwidth of each node: other traffic can only slow down a pair."""
     found: dict[int, float] = {}
     for pair in one.pairs:
         for node in pair[:2]:
@@ -52,13 +52,13 @@ def best_of(one: AllReduce) -> dict[int, float]:
 
 
 def usual_of(one: AllReduce) -> float:
-    """Return what a node of this job usually reaches: the median of the nodes' highest; 0 without any."""
+    """Return the usual bandwidth of a node: the median of the nodes' highest; 0 without any."""
     found = best_of(one)
     return median(found.values()) if found else 0.0
 
 
 def slow_nodes(one: AllReduce) -> list[int]:
-    """Return the nodes that are slow with every partner, the slowest first; none of two nodes."""
+    """Return the nodes that are slow with every partner, the slowest first; empty for two nodes."""
     best, limit = best_of(one), SLOW * usual_of(one)
     found = [node for node, speed in best.items() if speed < limit]
     return sorted(found, key=best.__getitem__) if len(best) >= _COMPARABLE else []
@@ -74,7 +74,7 @@ def slow_links(one: AllReduce) -> list[tuple[int, int, float]]:
 
 
 def bandwidth_findings(task: TaskRecord | None, before: Iterable[Measured]) -> Iterator[CheckFinding]:
-    """Yield the findings of what rank 0 measured; ``before``: the bandwidths of the site file."""
+    """Yield the findings from rank 0's measurements; ``before``: the site file's bandwidths."""
     found = [one for one in measured_by(task) if one.network]
     if task and task.connectivity and not found:
         detail = (
@@ -136,9 +136,9 @@ def _compared(group: str, usual: float, before: Measured) -> CheckFinding:
 
 
 def site_entries(directory: RunDirectory, day: str) -> list[Measured]:
-    """Return what a site file keeps of the measurements of this run and day.
+    """Return a site file's entries for the measurements of this run and day.
 
-    What did not end, or has wrong data, is left out; so is the all-reduce where a node or link is slow.
+    Unfinished ones and wrong data are left out; so is the all-reduce if a node or link is slow.
     """
     task = read_file(directory, "outputs/task.0.json", TaskRecord)
     return [
@@ -175,7 +175,7 @@ _LONGEST: Final = 300
 
 
 class ToolResult(NamedTuple):
-    """The all-reduce of all tasks by a benchmark: GB/s on the bus, or why there is none."""
+    """The all-reduce of all tasks by a benchmark: GB/s on the bus, or why it is missing."""
 
     network: str
     title: str
@@ -184,7 +184,7 @@ class ToolResult(NamedTuple):
 
 
 def tool_result(directory: RunDirectory, ranks: int) -> ToolResult | None:
-    """Return what the tool printed that the job has run; None if none is installed."""
+    """Return what the job's benchmark printed; None if none is installed."""
     try:
         text = directory.read("outputs/tool.0.txt", MAX_BYTES).decode(errors="replace")
     except OSError:
@@ -212,7 +212,7 @@ def tool_findings(directory: RunDirectory, ranks: int) -> Iterator[CheckFinding]
 # --- Candidate settings of the network's libraries: their grid, their launches, the best
 
 MOST: Final = 8
-"""Candidates in addition to the job as it is; each takes ``REPEATS`` launches of the tasks."""
+"""The most candidates besides the job as it is; each takes ``REPEATS`` launches of the tasks."""
 REPEATS: Final = 3
 
 Candidate = tuple[tuple[str, str], ...]
@@ -251,13 +251,13 @@ def _values(name: str, text: str) -> list[str]:
 
 
 def order(count: int) -> list[int]:
-    """Return the candidate of each further launch: forwards, then backwards, so that a drift affects all."""
+    """Return the candidate of each further launch: forwards, then backwards, so drift affects all alike."""
     there = [*range(count)]
     return [number for turn in range(REPEATS if count > 1 else 0) for number in there[:: (-1) ** turn]]
 
 
 def not_set(candidate: Candidate, variables: Mapping[str, Sequence[str | None]]) -> str:
-    """Return what the tasks had instead of a candidate; empty if they had it."""
+    """Return the tasks' values that differ from a candidate; empty if none does."""
     others = {
         name: variables.get(name, ()) for name, value in candidate if [*variables.get(name, ())] != [value]
     }
@@ -275,7 +275,7 @@ def setting_findings(
 ) -> Iterator[CheckFinding]:
     """Yield each candidate's bandwidths and the best one.
 
-    ``speeds``: by library and number of candidate; ``others``: what tasks had instead of a candidate.
+    ``speeds``: by library and number of candidate; ``others``: tasks' values that differ from a candidate.
     """
     for number, what in others.items():
         hint = "the site's `task_setup`, a module or the user's shell sets it: change it there"
@@ -326,7 +326,7 @@ def _best(
 
 _LAUNCH: Final = "\n# Start the tasks.\n"  # templates/job/launch.sh.j2: what is behind it starts them
 _SECONDS: Final = 40
-"""How long a launch of a candidate takes at most, on a network that is not broken."""
+"""The longest time of a launch of a candidate on a working network."""
 
 
 def with_launches(script: str) -> str:

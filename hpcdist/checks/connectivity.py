@@ -1,6 +1,6 @@
 """A standalone program: do the tasks of a job reach each other? It needs no hpcdist, and Python 3.8 or later.
 
-``python connectivity.py FILE`` adds its results to FILE, which host_info.py wrote; `records.Connectivity`
+``python connectivity.py FILE`` adds its results to FILE, which host_info.py wrote; `finding.Connectivity`
 describes them. Rank 0 listens at the job's port, only on the addresses by which other nodes reach this one.
 Every connection, to rank 0 and in the ring, requires the secret of the run directory (``secret``, 0600):
 each side proves it by an HMAC of the other's nonce, so it is never sent. No wait is longer than ``TIMEOUT``.
@@ -99,7 +99,7 @@ def _proof(secret: bytes, side: str, nonce: object) -> str:
 
 
 def resolve(names: list[str]) -> dict[str, list[str]]:
-    """Return the IPv4 addresses of each name; one that has none has its error, in brackets."""
+    """Return the IPv4 addresses of each name; a name without any has its error, in brackets."""
     found = {name: ["(no answer)"] for name in names}
 
     def look_up(name: str) -> None:
@@ -146,7 +146,7 @@ def connect(address: str, port: int, secret: bytes) -> Link:
 
 
 def accept(listeners: list[socket.socket], secret: bytes, handle: Callable[[Link], None]) -> None:
-    """Accept connections that prove the secret, each in a thread of its own; others are dropped."""
+    """Accept connections that prove the secret, each in its own thread; others are dropped."""
 
     def authenticate(connection: socket.socket) -> None:
         with suppress(OSError, ValueError):
@@ -163,7 +163,7 @@ def accept(listeners: list[socket.socket], secret: bytes, handle: Callable[[Link
 
 
 class Head:
-    """Rank 0's side: which ranks have connected, and where each listens for its neighbour in the ring."""
+    """Rank 0's side: the ranks that have connected, and where each listens for its neighbour in the ring."""
 
     def __init__(self, task: TaskPlace, listeners: list[socket.socket], own: list[Any]) -> None:
         self.addresses: dict[int, list[Any]] = {0: own}
@@ -193,7 +193,7 @@ class Head:
 
 
 def clock(link: Link) -> dict[str, float]:
-    """Return how far the head's clock is ahead, in seconds, give or take half of the shortest round trip."""
+    """Return how far the head's clock is ahead, in seconds, to within half of the shortest round trip."""
     best = (TIMEOUT, 0.0)
     for _ in range(PINGS):
         begin, sent = time.monotonic(), time.time()

@@ -17,8 +17,8 @@ from hpcdist.runs.rundir import RunDirectory
 # --- What the nodes of an attempt showed when tasks on them failed: ``jobs/ID/faults/START.TRY.NODE``
 #
 # A line is ``# HOST``; ``end TIME CODE RANK LOCAL_RANK`` for each task that failed by itself; ``kernel
-# TEXT``, of the time since its first task began; ``counter NAME BEFORE AFTER``; ``gpu NUMBER TEXT``; ``tool
-# TEXT``. Other lines, and one that was cut short, are left out.
+# TEXT``, since its first task began; ``counter NAME BEFORE AFTER``; ``gpu NUMBER TEXT``; ``tool
+# TEXT``. Other and truncated lines are left out.
 
 _MAX_BYTES: Final = 1 << 16
 _MOST_FILES: Final = 10_000
@@ -63,14 +63,14 @@ class TaskEnd(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """Something that a node showed; ``of_hardware``: the node, a device or a link is out of order."""
+    """Something that a node showed; ``of_hardware``: the node, a device or a link is broken."""
 
     text: str
     of_hardware: bool = False
 
 
 class NodeFaults(NamedTuple):
-    """What a node showed: its name as itself knows it, the ends of its tasks by their times, the signs."""
+    """What a node showed: its own name for itself, the ends of its tasks by time, the signs."""
 
     host: str
     ends: tuple[TaskEnd, ...]
@@ -78,7 +78,7 @@ class NodeFaults(NamedTuple):
 
     @property
     def of_hardware(self) -> tuple[str, ...]:
-        """What shows that the node is out of order."""
+        """The signs that the node is broken."""
         return tuple(sign.text for sign in self.signs if sign.of_hardware)
 
 
@@ -98,7 +98,7 @@ def read_faults(directory: RunDirectory, attempt: Numbered) -> tuple[NodeFaults,
 
 
 def faults_in(text: str) -> NodeFaults | None:
-    """Return what a file has; None without the end of a task."""
+    """Return the content of a file; None without the end of a task."""
     lines = text.split("\n")[:-1]
     host = next((match[1] for line in lines if (match := _HOST.fullmatch(line))), "")
     ends = sorted(
@@ -152,8 +152,8 @@ _SIGNS: Final = 3
 class Failure(NamedTuple):
     """The first task of an attempt to fail.
 
-    Which task is first is decided by the file system of the run directory, where the first one leaves its
-    name; times are by the clocks of the nodes.
+    The file system of the run directory decides which task is first: the first one writes its name there.
+    Times are by the clocks of the nodes.
     """
 
     job: str
@@ -167,7 +167,7 @@ class Failure(NamedTuple):
     code: int
     """Its exit code."""
     why: str = ""
-    """What its wrapper knows of the cause, mostly nothing."""
+    """The cause, if its wrapper knows it; usually empty."""
     at: float | None = None
     """When it failed, by the clock of its node."""
     others: tuple[TaskEnd, ...] = ()
@@ -223,10 +223,10 @@ def _shown(node: NodeFaults) -> str:
 
 
 _MOST_ATTEMPTS: Final = 20
-"""Attempts that are looked at for a failure."""
+"""The most attempts that are searched for a failure."""
 
 _ENDED_BY_SIGNAL: Final = frozenset({"timeout", "preempt", "terminated"})
-"""Why attempts ended whose tasks did not fail."""
+"""Reasons why an attempt ended without a failed task."""
 
 
 def first_failure(directory: RunDirectory, attempts: Sequence[Numbered]) -> Failure | None:

@@ -16,14 +16,14 @@ from hpcdist.schedulers.surveyors import SurveyAnswers
 Status = Literal["ok", "note", "warning", "error", "unknown"]
 
 Which = Callable[[str], str | None]
-"""Returns the path of a program on PATH, None if there is none: ``shutil.which``."""
+"""Returns the path of a program on PATH, else None: ``shutil.which``."""
 
 
 class CheckFinding(NamedTuple):
-    """The result of one check; ``hint`` is what to do about it, empty where nothing needs to be done.
+    """The result of one check; ``hint`` is what to do about it, empty if nothing needs to be done.
 
     ``note``: worth knowing; ``warning``: jobs may fail or be slow; ``error``: jobs will fail.
-    ``unknown``: it could not be checked, and ``detail`` has the reason. ``numbers``: those of ``detail``.
+    ``unknown``: it could not be checked, and ``detail`` has the reason. ``numbers``: those in ``detail``.
     """
 
     group: str
@@ -68,7 +68,7 @@ def merged_hosts(found: Iterable[tuple[str, CheckFinding]]) -> Iterator[CheckFin
         yield finding._replace(detail=f"{comma_list(hosts)}: {finding.detail}")
 
 
-# --- The JSON records that the programs write which tasks run; anything else is read as None
+# --- The JSON records of the programs that tasks run; anything else is read as None
 
 MAX_BYTES: Final = 1 << 22
 _GB: Final = 1e9
@@ -111,7 +111,7 @@ class Port(msgspec.Struct, frozen=True):
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """By how many seconds the clock of rank 0's node is ahead, and how exactly that is known."""
+    """How many seconds the clock of rank 0's node is ahead, and the error of that."""
 
     offset: float
     uncertainty: float
@@ -143,13 +143,13 @@ class AllReduce(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     """The best time of the slowest rank."""
     pairs: tuple[Pair, ...] = ()
-    """The bandwidths between pairs of nodes; rank 0 alone has them, and what follows but the error."""
+    """The bandwidths between pairs of nodes; only rank 0 has these and the next fields, but the error."""
     wrong: tuple[tuple[int, int], ...] = ()
-    """From and to which node data changed."""
+    """The nodes between which data changed: from, to."""
     versions: dict[str, str] = {}
-    """Those of the libraries and of the driver."""
+    """The versions of the libraries and of the driver."""
     variables: dict[str, tuple[str | None, ...]] = {}
-    """The values that tasks have of the variables that are tried; None where it is not set."""
+    """The tasks' values of the variables that are tried; None if unset."""
     error: str = ""
     """Why it failed."""
 

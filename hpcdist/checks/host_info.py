@@ -1,7 +1,7 @@
 """A standalone program: what one Python sees of one host. It needs no hpcdist, and Python 3.8 or later.
 
-``python host_info.py`` prints one JSON document, ``python host_info.py FILE`` writes it; `records.Host`
-describes it. It changes nothing and imports none of the packages: versions are read from their metadata.
+``python host_info.py`` prints one JSON document, ``python host_info.py FILE`` writes it: a
+`finding.HostRecord`. It changes nothing and imports none of the packages: versions are from their metadata.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FABRIC = (
 """Prefixes of the variables that configure the network's libraries."""
 
 _BUILT = {"mpi": b"MPI_Init_thread", "gloo": b"GlooContext", "nccl": b"NCCLOpContext"}
-"""A symbol in Horovod's libraries for each kind of operation that they may be built with."""
+"""A symbol in Horovod's libraries for each kind of operation that a build may have."""
 
 _DRIVERS = (
     ("libcuda.so.1", "cuInit", "cuDeviceGetCount"),
@@ -36,7 +36,7 @@ _NO_DEVICE = 100
 
 
 def collect() -> dict[str, Any]:
-    """Return everything that `records.Host` holds."""
+    """Return the fields of `finding.HostRecord`."""
     count, source = gpus()
     return {
         "host": socket.gethostname(),

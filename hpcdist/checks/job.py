@@ -109,14 +109,14 @@ def _host(check: CheckJob, task: TaskRecord) -> Iterator[CheckFinding]:
 
 
 def _fabric_of(site: Site, job: JobFacts) -> Fabric:
-    """Return the site's fabric as it is for this job's nodes, without what other jobs have."""
+    """Return the site's fabric for this job's nodes, without settings for other jobs."""
     interface, _ = site.interface_of(job.node_types)
     values = {item.name: item.value for item in resolve_settings(site.fabric, job)}
     return Fabric(network=site.network_of(job.node_types), interface=interface, env={**values})
 
 
 def _versions(check: CheckJob) -> Iterator[CheckFinding]:
-    """Yield which versions differ between nodes; the findings before it list the versions of each."""
+    """Yield the versions that differ between nodes; earlier findings list each node's versions."""
     hosts = [task.host for task in check.by_node().values()]
     shown = [{("python", host.python), *host.packages.items()} for host in hosts]
     different = {item for one in shown for item in one ^ shown[0]}
@@ -209,7 +209,7 @@ def _connections(check: CheckJob) -> Iterator[CheckFinding]:
 
 
 def _clocks(check: CheckJob) -> Iterator[CheckFinding]:
-    """Yield the clocks that certainly differ, else the largest difference."""
+    """Yield the clocks that certainly differ, or else the largest difference."""
     by_node = check.by_node()
     first, *others = by_node
     close: list[tuple[float, str]] = [] if others else [(0.0, f"all tasks are on {first}, with one clock")]

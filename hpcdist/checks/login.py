@@ -151,7 +151,7 @@ def _installed(site: Site, launcher: Launcher, path: str, answers: SurveyAnswers
 
 
 def _checked_mpi(site: Site, finding: CheckFinding, text: str) -> CheckFinding:
-    """Return the finding; an error where the program is of another MPI than the site's launcher requires."""
+    """Return the finding; an error if the program belongs to another MPI than the site's launcher needs."""
     own = launchers.get(site.launcher)
     fitting = own.mpi_flavours
     flavour = next((name for name, words in _FLAVOURS.items() if re.search(words, text)), "")
@@ -177,7 +177,7 @@ def _missing(site: Site, program: str) -> CheckFinding:
 
 
 def _lists_pmi_types(site: Site, which: Which) -> Command | None:
-    """Return the command that lists types of PMI, where jobs of the site may ask for one."""
+    """Return the command that lists types of PMI, if jobs of the site may request one."""
     scheduler = schedulers.get(site.scheduler)
     name = scheduler.pmi_launcher
     if not name or not which(launchers.get(name).program):
@@ -215,10 +215,10 @@ def _container(name: str, which: Which) -> CheckFinding:
     return CheckFinding("containers", name, "unknown", detail, "ask the centre, or try a job with an image")
 
 
-# --- All checks of this host: the only ones that start processes
+# --- All checks of this host: only these start processes
 
 PYTHONS: Final = ("python", "python3", sys.executable)
-"""The first of these that runs is asked for its packages: jobs start ``python``."""
+"""The packages of the first that runs are listed: jobs start ``python``."""
 
 
 class HostProbe(NamedTuple):
@@ -232,7 +232,7 @@ class HostProbe(NamedTuple):
 
 
 class TimeoutGuard:
-    """A runner that does not start a program again after it has once timed out.
+    """A runner that does not start a program again once it has timed out.
 
     So a controller that is down costs one timeout, not one for each command.
     """

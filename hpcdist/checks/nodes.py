@@ -29,14 +29,14 @@ from hpcdist.schedulers.directives import names_nodes
 from hpcdist.schedulers.job import NODE, split_id
 from hpcdist.site.model import Site
 
-# --- Evidence against nodes: what one attempt of a run showed of one of them
+# --- Evidence against nodes: what one attempt of a run showed about one node
 
 Kind = Literal["lost", "failed"]
-"""``lost``: the batch system or the kernel reports that the node or a device of it is out of order (node
+"""``lost``: the batch system or the kernel reports that the node or a device in it is broken (node
 down, Xid, ECC, a dead link). ``failed``: the first task to fail ran on it, and the training completed."""
 
 DAYS: Final = 14
-"""Older evidence does not count; the same in ``templates/runtime/supervisor/nodes.py``, as `_FAILURES`."""
+"""Older evidence does not count; also in ``templates/runtime/supervisor/nodes.py``, as `_FAILURES`."""
 
 _FAILURES: Final = 2
 
@@ -45,11 +45,11 @@ class Evidence(NamedTuple):
     """One observation against a node."""
 
     at: float
-    """When, in seconds since 1970 by the clock of the job's first node, at most now."""
+    """The time, in seconds since 1970 by the clock of the job's first node, at most now."""
     site: str
     """The site of the run."""
     node: str
-    """Its name as the batch system names it, with its domain if that has one."""
+    """The node's name in the batch system, with the domain if it has one."""
     kind: Kind
     """What was observed."""
     run: str
@@ -113,7 +113,7 @@ def _most_evidence_first(node: NodeEvidence) -> tuple[float, ...]:
 
 
 def _recent(runs_dir: Path, now: float) -> Iterator[RunDirectory]:
-    """Yield the runs with an event log that has grown in these days."""
+    """Yield the runs whose event log has grown in the last days."""
     with suppress(OSError), os.scandir(runs_dir) as folders:
         for folder in folders:
             if folder.name.startswith(".") or not folder.name.isprintable():  # also one in another code
@@ -137,7 +137,7 @@ _SIGNS: Final = 3
 
 
 def evidence_of(directory: RunDirectory, now: float) -> list[Evidence]:
-    """Return the evidence of a run that counts now; nothing for a run that cannot be read."""
+    """Return the recent evidence of a run; none if the run cannot be read."""
     log = directory.events()
     if not any(event.what in _FAULTY or (event.what == "ended" and event.value != "0") for event in log):
         return []
@@ -150,9 +150,9 @@ def evidence_of(directory: RunDirectory, now: float) -> list[Evidence]:
 
 
 def _of_log(log: Sequence[Event], run: Evidence) -> Iterator[Evidence]:
-    """Yield the evidence of the events: a program that never completes accuses no node.
+    """Yield the evidence in the events; a program that never completes is no evidence.
 
-    ``run``: what all evidence has of its run.
+    ``run``: evidence with the facts of the run filled in.
     """
     begun: dict[str, int] = {}
     is_completed = any((event.what, event.value) == _COMPLETED for event in log)
@@ -167,7 +167,7 @@ def _of_log(log: Sequence[Event], run: Evidence) -> Iterator[Evidence]:
 
 
 def _of_faults(directory: RunDirectory, log: Sequence[Event], run: Evidence) -> Iterator[Evidence]:
-    """Yield the faults of hardware that nodes showed in the last attempts that are over."""
+    """Yield the hardware faults of nodes in the last attempts that are over."""
     last = {event.job_id: event for event in log}
     attempts = [each for each in attempt_files.numbered(directory) if each.name]
     latest = {each.job: each for each in attempts}
@@ -183,9 +183,9 @@ def _of_faults(directory: RunDirectory, log: Sequence[Event], run: Evidence) -> 
 
 
 def _full_names(directory: RunDirectory, attempt: Numbered) -> dict[str, str]:
-    """Return the nodes of an attempt by their names without a domain, as the batch system names them."""
+    """Return the batch system's names of an attempt's nodes, by the names without a domain."""
     start = attempt.name.partition(".")[0]
-    for name in (f"nodes.{attempt.name}", f"nodes.{start}"):  # the first where it got other nodes
+    for name in (f"nodes.{attempt.name}", f"nodes.{start}"):  # the first if it got other nodes
         with suppress(OSError):
             nodes = endings.read_nodes(directory, f"jobs/{attempt.job}/{name}")
             return {node.partition(".")[0]: node for node in nodes}
@@ -203,7 +203,7 @@ _SHARE: Final = 4
 
 
 class Exclusion(NamedTuple):
-    """A plan with ``excluded`` nodes; ``left`` are suspect, too, but not excluded: ``why``."""
+    """A plan with ``excluded`` nodes; ``left``: suspect nodes not excluded, for the reason ``why``."""
 
     made: Planned
     excluded: Sequence[NodeEvidence] = ()
@@ -214,8 +214,8 @@ class Exclusion(NamedTuple):
 def exclude_suspects(made: Planned, nodes: Sequence[NodeEvidence]) -> Exclusion:
     """Return the plan with the suspect ones of these nodes excluded, if the experiment wants that.
 
-    Excluded are eight at most, and a quarter of the nodes of each kind that the job needs, but one at least
-    if enough are left; two at most where the site file does not say how many there are.
+    At most eight are excluded, and at most a quarter of the nodes of each kind that the job needs, but one
+    if enough are left; at most two if the site file does not set the number of nodes.
 
     Raises:
         PlanError: as `replanned`.
@@ -233,7 +233,7 @@ def exclude_suspects(made: Planned, nodes: Sequence[NodeEvidence]) -> Exclusion:
 
 
 def _why_not(made: Planned) -> str:
-    """Return why no node is to be excluded; empty if suspect ones are."""
+    """Return why no node is to be excluded; empty if suspect nodes are."""
     batch, restart = made.experiment.batch, made.experiment.environment.restart
     scheduler = schedulers.get(made.plan.identity.scheduler)
     if why := scheduler.cannot_exclude(made.machine.site):
@@ -282,9 +282,9 @@ _SHOWN: Final = 3
 
 
 def without_suspects(made: Planned, runs_dir: Path, remote: str = "") -> Planned:
-    """Return the plan with suspect nodes excluded, where it wants that, with a warning about them.
+    """Return the plan with suspect nodes excluded, if it wants that, with a warning about them.
 
-    ``remote``: fetch first what runs that have not ended recorded on this remote.
+    ``remote``: first fetch the records of unfinished runs on this remote.
 
     Raises:
         PlanError: as `exclude_suspects`.
@@ -309,9 +309,9 @@ def all_without_suspects(plans: Sequence[Planned], runs_dir: Path, remote: str =
 
 
 def _fetch(runs_dir: Path, remote: str) -> tuple[Problem, ...]:
-    """Fetch what runs recorded there that have not ended here yet; return what failed, as warnings."""
+    """Fetch the remote's records of runs that have not ended here; return failures as warnings."""
     from hpcdist.runs import finding
-    from hpcdist.runs.remotes import here  # with ssh, which few need
+    from hpcdist.runs.remotes import here  # loads ssh, which few need
 
     own = (run for run in finding.list_runs(runs_dir)[0] if run.record.remote == remote)
     live = [run for run in own if any(job.job and not job.record.ended for job in run.jobs)]

@@ -22,8 +22,8 @@ from hpcdist.schedulers.job import JobState, Usage, times
 #
 # ``jobs/ID/gpu_usage/START.ATTEMPT.NODE`` has a line with the host and the tool, then one for each span of
 # time: the node's clock, the seconds, the samples, how busy the CPUs of its first task were in percent, and
-# for each GPU ``NUMBER:USE:USED:TOTAL``, in percent and MiB; ``-`` is unknown. A line that was cut short,
-# and any other line, is left out.
+# for each GPU ``NUMBER:USE:USED:TOTAL``, in percent and MiB; ``-`` is unknown. Truncated and
+# other lines are left out.
 
 _FILE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 _LINE: Final = re.compile(
@@ -33,18 +33,18 @@ _LINE: Final = re.compile(
 _HOST: Final = re.compile(r"# ([A-Za-z0-9._-]{1,255}) ")
 _MAX_BYTES: Final = 1 << 20
 _MOST_NODES: Final = 100
-"""Of more nodes in the last attempt of a job, so many evenly spaced ones are read, and as many of those of
-the attempts before it: each takes some 20 ms."""
+"""The most nodes that are read, evenly spaced, of the last attempt of a job, and again of all attempts before
+it: each takes about 20 ms."""
 
 _MOST_FILES: Final = 500
-"""Of all jobs, such as the elements of an array."""
+"""The most files of all jobs, such as elements of an array."""
 
 IDLE: Final = 5.0
-"""Below so many percent a GPU is idle: drivers show a few for a GPU that only holds memory."""
+"""Below this percentage a GPU is idle: drivers show a few percent if it only holds memory."""
 
 
 class Span(NamedTuple):
-    """What was seen in some seconds: the use of the CPUs and of each GPU by its number, in percent."""
+    """The samples of one span of time: the use of the CPUs and of each GPU by number, in percent."""
 
     seconds: int
     samples: int
@@ -53,7 +53,7 @@ class Span(NamedTuple):
 
 
 class GpuUse(NamedTuple):
-    """How one GPU was used: on average in percent, for which share of the time it was idle, and MiB."""
+    """The use of one GPU: the average in percent, the share of the time it was idle, and MiB."""
 
     number: int
     use: float | None = None
@@ -63,12 +63,12 @@ class GpuUse(NamedTuple):
 
 
 class NodeUse(NamedTuple):
-    """How the GPUs of a node were used in one attempt, and its CPUs, in percent."""
+    """The use of a node's GPUs and CPUs in one attempt, in percent."""
 
     job: str
     """The job, or the element of an array."""
     attempt: tuple[int, int]
-    """Its start of the job, and its try."""
+    """The numbers of the start and of the try."""
     node: int
     """The number of the node in the job."""
     host: str
@@ -82,9 +82,9 @@ class NodeUse(NamedTuple):
     gpus: tuple[GpuUse, ...]
     """The use of each GPU."""
     longest_idle: int
-    """For how many seconds at a stretch no GPU was used."""
+    """The longest time in seconds for which no GPU was used."""
     cpu_bound: float | None
-    """The share of the time in which the GPUs waited while the CPUs had no time left."""
+    """The share of the time in which the GPUs waited while the CPUs were full."""
 
     @property
     def use(self) -> float | None:
@@ -93,7 +93,7 @@ class NodeUse(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """How nodes were used; ``left_out``: how many more have samples, which are not read."""
+    """The use of nodes; ``left_out``: the number of nodes whose samples are not read."""
 
     nodes: tuple[NodeUse, ...] = ()
     left_out: int = 0
@@ -101,7 +101,7 @@ class Samples(NamedTuple):
 
 _BUSY_CPUS: Final = 90.0
 _WAITING_GPUS: Final = 50.0
-"""CPUs at 90 % have no core left for another worker; GPUs below 50 % wait more than they compute."""
+"""CPUs at 90 % have no free core for another worker; GPUs below 50 % mostly wait."""
 
 
 def read_samples(directory: RunDirectory, plan: StoredPlan, jobs: Iterable[str]) -> Samples:
@@ -113,7 +113,7 @@ def read_samples(directory: RunDirectory, plan: StoredPlan, jobs: Iterable[str])
 
 
 def node_use_of(text: str, job: str, attempt: tuple[int, int], node: int) -> NodeUse | None:
-    """Return what a file has; None without a line that can be read."""
+    """Return the samples of a file; None if no line can be read."""
     lines = text.split("\n")
     host = _HOST.match(lines[0])
     rows = [row for row in map(_LINE.fullmatch, lines[:-1]) if row]
@@ -139,7 +139,7 @@ def node_use_of(text: str, job: str, attempt: tuple[int, int], node: int) -> Nod
 
 
 def mean(values: Iterable[tuple[float | None, float]]) -> float | None:
-    """Return the mean of what is known, each value with its weight; None of nothing."""
+    """Return the weighted mean of known values; None if there are none."""
     known = [(value, weight) for value, weight in values if value is not None]
     weights = sum(weight for _, weight in known)
     return sum(value * weight for value, weight in known) / weights if weights else None
@@ -168,7 +168,7 @@ def _files(directory: RunDirectory, plan: StoredPlan, job: str) -> list[_File]:
 
 
 def _chosen(files: Sequence[_File]) -> list[_File]:
-    """Return those that are read; of the last attempt enough to compare its nodes."""
+    """Return the files to read; of the last attempt enough to compare its nodes."""
     last = [file for file in files if file.attempt == files[-1].attempt]
     return [*_spaced(files[: len(files) - len(last)]), *_spaced(last)]
 
@@ -234,10 +234,10 @@ def _longest_idle(spans: Sequence[Span]) -> int:
     return longest
 
 
-# --- The cost of a run: how long its jobs waited and ran, the GPUs and CPUs they had, what they used of them
+# --- The cost of a run: how long its jobs waited and ran, their GPUs and CPUs, and the use of these
 #
-# The figures are those of the batch system's accounting, as the site charges them; what it lacks is taken
-# from the event log and the plan.
+# The figures are from the batch system's accounting, as the site charges them; missing ones are from the
+# event log and the plan.
 
 
 class Consumption(NamedTuple):
@@ -250,17 +250,17 @@ class Consumption(NamedTuple):
     waited: float | None = None
     """Seconds in the queue."""
     elapsed: float | None = None
-    """Seconds for which it ran; of a running job up to now."""
+    """Seconds for which it ran; for a running job, until now."""
     cpus: int | None = None
     """The CPUs that it had."""
     gpus: int | None = None
     """The GPUs that it had."""
     gpu_seconds: float | None = None
-    """GPUs times the elapsed seconds; of a heterogeneous job the sum over its components."""
+    """GPUs times the elapsed seconds; for a heterogeneous job, the sum over its components."""
     cpu_seconds_had: float | None = None
     """CPUs times the elapsed seconds, likewise."""
     cpu_seconds: float | None = None
-    """The time that its processes computed."""
+    """The CPU time of its processes."""
     max_memory: int | None = None
     """Bytes, as in `Usage`."""
     total_memory: int | None = None
@@ -270,14 +270,14 @@ class Consumption(NamedTuple):
 
     @property
     def cpu_share(self) -> float | None:
-        """How much of the CPUs' time was used, 1 for all of it; measured times may be a little above."""
+        """The share of the CPUs' time that was used; measured times may give slightly more than 1."""
         if self.cpu_seconds is None or not self.cpu_seconds_had:
             return None
         return self.cpu_seconds / self.cpu_seconds_had
 
 
 def hours(seconds: float | None) -> float | None:
-    """Return seconds, such as those of GPUs, as hours; None is unknown."""
+    """Return seconds, such as GPU-seconds, as hours; None is unknown."""
     return None if seconds is None else seconds / 3600
 
 
@@ -297,7 +297,7 @@ def starts(found: Sequence[Attempt], plan: StoredPlan, now: float) -> tuple[Cons
 def total(costs: Iterable[Consumption]) -> Consumption:
     """Return the cost of all: times and hours are sums, queue time and memory the most of any.
 
-    What one of them lacks is unknown of all, so that no sum is too small.
+    If one value is unknown, so is the sum: no sum is too small.
     """
     every = [*costs]
     if not every:
@@ -317,7 +317,7 @@ def total(costs: Iterable[Consumption]) -> Consumption:
 
 
 def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Consumption:
-    """Return the cost of one start; its times are the batch system's, else the event log's."""
+    """Return the cost of one start; its times are from the batch system, else the event log."""
     first, last = group[0], group[-1]
     usage = last.usage or Usage()
     began, ended = first.started, last.ended
@@ -358,40 +358,40 @@ def _sum(values: Iterator[float | None]) -> float | None:
 
 # --- Advice from what a job used of what it had: each sentence has its figures, and what to write instead
 #
-# Nothing is advised from too little: a test of a minute shows neither how much memory a training needs nor
-# how well it uses its GPUs. The limits below are chosen so that who follows them is not worse off when the
-# next job is somewhat larger; below them the gain is not worth a change.
+# There is no advice from short runs: a test of a minute shows neither how much memory a training needs nor
+# how well it uses its GPUs. By these limits a somewhat larger next job still fits after the change; smaller
+# gains are not worth a change.
 
 _SHORTEST: Final = 600
-"""Seconds that a start must have run: before that, programs load, compile and warm up."""
+"""The least seconds of a start: at first, programs load, compile and warm up."""
 
 _FEWEST: Final = 20
-"""Samples of a node: at one each 30 s that is as long."""
+"""The least samples of a node: at one per 30 s, the same time."""
 
 _MEMORY_USED: Final = 0.25
-"""Below this share of the memory there is advice: twice what is used is a usual reserve."""
+"""Below this used share of the memory there is advice: twice the used amount is usual."""
 
 _MEMORY_GAIN: Final = 4 << 30
-"""Bytes of a job that are worth a change: less does not let another job start."""
+"""The least bytes worth a change: fewer do not let another job start."""
 
 _RESERVE: Final = 1.5
-"""What is advised is so many times what was used: runs of one program differ by some tens of percent."""
+"""The advised amount over the used one: runs of one program differ by some tens of percent."""
 
 _WALLTIME_USED: Final = 0.25
 _WALLTIME_GAIN: Final = 3600
-"""Backfill looks for gaps: a limit four times too long, and by an hour, keeps a job out of most of them."""
+"""Backfill looks for gaps: a limit four times too long, and by an hour, misses most of them."""
 
 _UNUSED: Final = 0.95
-"""A GPU that is idle for this share of the time is not part of the work: the rest may be a probe at start."""
+"""A GPU that is idle for this share of the time is unused: the rest may be a probe at start."""
 
 _LONG_IDLE: Final = 0.25
 _LOW_USE: Final = 50.0
 _CPU_BOUND: Final = 0.5
-"""A quarter of a job, or half of it, is more than what comes from start-up, evaluation and checkpoints."""
+"""A quarter or half of a job is longer than start-up, evaluation and checkpoints take."""
 
 
 class Advice(NamedTuple):
-    """What could be better: ``about`` is memory, walltime, gpus or input, ``write`` is for the file."""
+    """One improvement: ``about`` is memory, walltime, gpus or input; ``write``: text for the file."""
 
     about: str
     text: str
@@ -403,7 +403,7 @@ def advice(
 ) -> tuple[Advice, ...]:
     """Return what these starts of jobs, and the samples of their nodes, suggest; often nothing.
 
-    ``is_over``: the job ended well. One that runs, or that failed, may not have needed yet what it will.
+    ``is_over``: the job completed. A running or failed job may still need more.
     """
     long = [cost for cost in costs if (cost.elapsed or 0) >= _SHORTEST]
     found = [*_of_gpus([use for use in uses if _is_enough(use, plan)], plan)]
@@ -419,7 +419,7 @@ def _is_enough(use: NodeUse, plan: StoredPlan) -> bool:
 
 
 def _memory(costs: Sequence[Consumption], plan: StoredPlan) -> Iterator[Advice]:
-    """Advise less memory, by what all processes used; no process is to get less than the largest needed."""
+    """Advise less memory, by the use of all processes; each must get what the largest needed."""
     known = [cost.total_memory for cost in costs if cost.total_memory is not None]
     if len(known) < len(costs) or plan.memory is None:
         return
@@ -479,7 +479,7 @@ def _stretch(uses: Sequence[NodeUse]) -> Iterator[Advice]:
 
 
 def _input(uses: Sequence[NodeUse], plan: StoredPlan) -> Iterator[Advice]:
-    """Advise CPUs for the input where GPUs wait and, at the same time, the CPUs are full."""
+    """Advise CPUs for the input if GPUs wait while the CPUs are full."""
     use, cpu, bound = (
         mean((value(each), each.seconds) for each in uses)
         for value in (attrgetter("use"), attrgetter("cpu"), attrgetter("cpu_bound"))
@@ -513,9 +513,9 @@ def _clock(seconds: float) -> str:
 
 
 class Used(NamedTuple):
-    """What the jobs of a run cost, how the GPUs of their nodes were used, and what that suggests.
+    """The cost of the jobs of a run, the use of their nodes' GPUs, and advice.
 
-    ``nodes_left_out``: how many more nodes have samples, which are not read.
+    ``nodes_left_out``: the number of nodes whose samples are not read.
     """
 
     costs: tuple[Consumption, ...]

@@ -1,4 +1,4 @@
-"""The protocols of layers: what launchers, container runtimes and frameworks add to a job.
+"""The protocols of layers: what a launcher, a container runtime and a framework add to a job.
 
 The launch line is ``launcher words + task wrapper + container words + framework words + the user's command``.
 """
@@ -25,7 +25,7 @@ def words_of(origin: Origin, *texts: str) -> Iterator[Word]:
 
 
 class Layer:
-    """What built-in launchers, frameworks and container runtimes have in common: words of their own."""
+    """The common base of built-in launchers, frameworks and container runtimes: their own words."""
 
     name: str
     kind: ClassVar[Literal["launcher", "framework", "container"]]
@@ -71,8 +71,8 @@ class Topology(Model, frozen=True, kw_only=True):
 class Framework(Protocol):
     """A framework, most on top of ``PlainFramework``.
 
-    ``section`` is the model of its section of the file, the top-level key of its name; ``roles`` are those
-    of the replicas that it knows.
+    ``section`` is the model of its section of the file, the top-level key with its name; ``roles``: the roles
+    of replicas that it knows.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Framework(Protocol):
         """Return the words before the user's command.
 
         Raises:
-            PlanError: where it cannot run so.
+            PlanError: if it cannot run so.
         """
         ...
 
@@ -120,14 +120,14 @@ class Launcher(Protocol):
     program: str
     """What must be on PATH where the job runs."""
     version_words: tuple[str, ...]
-    """The options that print its version; empty: none do."""
+    """The options that print its version; empty if there are none."""
     mpi_flavours: tuple[str, ...]
-    """The MPIs whose options it takes; empty: any."""
+    """The MPIs whose options it accepts; empty: any."""
     substitutes: tuple[str, ...]
     """On a machine without a batch system where the program is missing, the first of these launchers that can
     start the framework is used, else the last."""
     rank_variables: RankVariables | None
-    """None: it starts the program itself, without each task's shell."""
+    """None: it starts the program directly, without a shell for each task."""
     schedulers: frozenset[str]
     """The schedulers under which it starts tasks."""
     frameworks: frozenset[str]
@@ -135,7 +135,7 @@ class Launcher(Protocol):
     site_options: frozenset[str]
     """The keys that it reads of its section in a site file."""
     reserved_options: frozenset[str]
-    """The options that hpcdist sets, and that no file may give."""
+    """The options that hpcdist sets, and that files must not set."""
     lists_cpus: bool
     """Whether it takes a list of CPUs for each task."""
     can_go_on: bool
@@ -147,7 +147,7 @@ class Launcher(Protocol):
     provides_mpi: bool
     """Whether tasks that call MPI_Init share one MPI_COMM_WORLD."""
     provides_pmi: bool
-    """Whether they do by a PMI that each task can check."""
+    """Whether they do so by a PMI that each task can check."""
     pmi_over_components: str | None
     """The type of PMI of a job of several components that needs no MPI."""
     labels_output: bool
@@ -181,8 +181,8 @@ class AdvisingLauncher(Protocol):
 class AbbreviatingLauncher(Protocol):
     """Optional for a launcher: options in short forms, as getopt_long(3) reads them.
 
-    ``bare_options``: the letters of those without a value, behind which others may stand (``-uN2``). Long
-    ones may be abbreviated.
+    ``bare_options``: the letters of options without a value, after which others may follow (``-uN2``). Long
+    options may be abbreviated.
     """
 
     bare_options: str
@@ -192,8 +192,8 @@ class AbbreviatingLauncher(Protocol):
 class ContainerRuntime(Protocol):
     """A container runtime.
 
-    ``program``: what must be on PATH where the job runs, "" for nothing. ``launchers``: those that start
-    tasks in it; empty: all. ``single_options``: launcher options that it sets, and takes only once, with
+    ``program``: what must be on PATH where the job runs, "" for nothing. ``launchers``: those that can
+    start tasks in it; empty: all. ``single_options``: launcher options that it sets, and takes once, with
     what to write instead. ``runtime`` is the ``container`` section of the site file.
     """
 
@@ -237,9 +237,9 @@ class FetchesImages(Protocol):
     """Optional for a container runtime: it makes a file of an image, once for all tasks."""
 
     def fetch(self, container: Container) -> tuple[str, ...]:
-        """Return the file's suffix and what makes it, without its name, which stands before the last word.
+        """Return the file's suffix and the command that makes it: the file's name goes before the last word.
 
-        Nothing, where the image is a file already. The runtime's own words name the file ``$hpcdist_image``.
+        Empty if the image is already a file. The runtime's own words name the file ``$hpcdist_image``.
         """
         ...
 
@@ -248,16 +248,16 @@ class FetchesImages(Protocol):
 class StartsEntrypoints(Protocol):
     """Optional for a container runtime: it starts the entrypoint of an image.
 
-    ``in_workdir``: in the image's WORKDIR, where the experiment names no other folder; else in the submit
+    ``in_workdir``: in the image's WORKDIR, if the experiment names no other folder; else in the submit
     directory.
     """
 
     in_workdir: bool
 
     def entrypoint(self, container: Container) -> tuple[Word, ...]:
-        """Return what starts it inside, before its arguments.
+        """Return the words that start it inside, before its arguments.
 
-        Nothing, where the runtime itself does: ``words`` of such a container then end before the arguments,
-        and set the site's variables (``site_words.variables``).
+        Empty if the runtime itself starts it: ``words`` of such a container then end before the arguments,
+        and set the site's variables (``containers.site_variables``).
         """
         ...

@@ -1,4 +1,4 @@
-"""Variables of tasks: those that Polyaxon sets in a run, and a framework's as they will be in the job."""
+"""Variables of tasks: Polyaxon's, and the framework's with the values that they will have in the job."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def polyaxon_task_variables() -> tuple[Variable, ...]:
     return (Variable.filled("POLYAXON_TASK_INFO", text, _POLYAXON),)
 
 
-# --- The variables of a framework for each task, computed before the job; in the job bash does it
+# --- The variables of a framework for each task, computed before the job; bash sets them in the job
 #
-# What is known only in the job has a placeholder: nodes are ``node0``, ``node1``, ..., the job's first port
+# Values known only in the job have placeholders: nodes are ``node0``, ``node1``, ..., the job's first port
 # is ``PORT``, and the variables of the run keep their ``$``.
 
 
 class Wiring:
-    """The variables that a plan's framework gives to tasks; ``shared``: those that are the same for all."""
+    """The variables that a plan's framework gives to tasks; ``shared``: equal for all tasks."""
 
     def __init__(self, job: PreparedJob) -> None:
         self._plan = job
@@ -134,7 +134,7 @@ class Wiring:
         return variable.template.filled(value)
 
     def _all(self, role: str) -> str:
-        """Return what ``peers`` prints: where the replicas of a role listen."""
+        """Return the output of ``peers``: the addresses of a role's replicas."""
         if role not in self._peers:
             found = (
                 f'"node{task.node}:PORT{f"+{task.local_rank}" if task.local_rank else ""}"'

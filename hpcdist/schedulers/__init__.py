@@ -1,7 +1,7 @@
 """Schedulers: each returns the commands of its batch system and reads their output; none starts a process.
 
-`base` has the interface. A scheduler is a file, or a folder: what needs a plan is in its ``directives``, what
-describes a machine in its ``survey``. In a job it is a class of ``templates/runtime/supervisor/systems.py``.
+`base` has the interface. A scheduler is a file, or a folder with ``directives``, which needs a plan, and
+``survey``, which describes a machine. In a job it is a class of ``templates/runtime/supervisor/systems.py``.
 ``schedulers.get("slurm")`` imports it.
 
 base    the interface of a batch system, on one page
@@ -62,5 +62,5 @@ INSTALLATIONS: Final[Mapping[str, Installation]] = {
 }
 """How built-in batch systems are detected, in this order; `hpcdist.loading.machine` does it.
 
-The table imports no scheduler, which would take 25 to 60 ms; plug-ins have theirs as ``installation``.
+The table imports no scheduler, which would take 25 to 60 ms; plug-ins set ``installation``.
 """

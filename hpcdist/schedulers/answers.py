@@ -34,13 +34,13 @@ def submission_id(  # noqa: PLR0913 - what differs between batch systems
     hints: Mapping[str, str],
     message: str = "",
 ) -> str:
-    """Return the job's id from the answer of a submit command, None where it has none.
+    """Return the job's id from the output of a submit command; None if there is none.
 
-    ``refused``: whether its words say that the job was certainly not made; only the words of a command that
-    failed by itself count. ``message``: its words, where they are not on standard error alone.
+    ``refused``: whether the output says that the job was certainly not made; it counts only if the command
+    failed by itself. ``message``: the output, where it is not on standard error alone.
 
     Raises:
-        SchedulerError: when it was not made.
+        SchedulerError: when the job was not made.
         SubmissionUnknown: when it may have been made.
     """
     if completed.missing:
@@ -62,7 +62,7 @@ def missing(program: str) -> Problem:
 
 
 def why(completed: Completed, message: str | None = None) -> str:
-    """Return why a command gave no clear answer: its own message (or ``message``), if it has one."""
+    """Return why a command gave no clear answer: its own message (or ``message``), if any."""
     if completed.timed_out:
         return f"it did not end within {completed.command.timeout:.0f} s"
     if completed.returncode < 0:
@@ -86,11 +86,11 @@ def is_unreachable(completed: Completed) -> bool:
     return completed.timed_out or (not completed.ok and bool(_UNREACHABLE.search(completed.stderr)))
 
 
-# --- Directives as the words of a command that waits for an allocation
+# --- Directives as words of a command that waits for an allocation
 
 
 def options(directives: Iterable[Directive], but: Collection[str] = ()) -> Iterator[str]:
-    """Yield the words of directives on a command line, without those with the flags ``but``.
+    """Yield directives as words of a command line, without those with a flag in ``but``.
 
     Only ``-pe`` of Grid Engine takes two words as its value.
     """
@@ -107,7 +107,7 @@ def options(directives: Iterable[Directive], but: Collection[str] = ()) -> Itera
             yield from (flag, *(value.split(" ") if flag == "-pe" else (value,)))
 
 
-# --- Commands on the nodes of a running job, for batch systems that start none there
+# --- Commands on the nodes of a running job, for batch systems that cannot start any
 
 
 def line_of(words: Sequence[str]) -> str:
@@ -117,9 +117,9 @@ def line_of(words: Sequence[str]) -> str:
 
 
 def by_ssh(nodes: Nodes, words: Sequence[str], *, terminal: bool) -> Iterator[Command]:
-    """Yield an ssh for each node, where a batch system starts nothing in jobs from outside.
+    """Yield an ssh command for each node, where a batch system cannot start commands in a job.
 
-    The words run outside the job and its limits, if the site lets users of a job in. The user's login shell
+    The words run outside the job and its limits, if the site lets its user in. The user's login shell
     there, which may be csh, gets one line that every shell reads alike.
     """
     line = line_of(words)

@@ -1,4 +1,4 @@
-"""The interface of a batch system: what a scheduler must be able to say and read, and what it may be able to.
+"""The interface of a batch system: what a scheduler must be able to do, and what is optional.
 
 A scheduler returns commands and reads their output; it starts no process. What a batch system must have is
 abstract; each fact has the value of most batch systems; an ability that some batch systems lack returns None,
@@ -45,7 +45,7 @@ class Installation(NamedTuple):
 class Submission(NamedTuple):
     """A script about to be submitted; ``token`` is unique and lets the job be found again.
 
-    ``after``: the ids of jobs that must have ended before this one begins, in whatever way.
+    ``after``: the ids of jobs that must have ended, in any way, before this one begins.
     ``options``: options of the command that the script cannot hold.
     """
 
@@ -59,7 +59,7 @@ class Submission(NamedTuple):
 class ShellRequest(NamedTuple):
     """A script that runs in the foreground; ``directives``: what its header asks for.
 
-    ``terminal``: whether this process has one; else the script reads and writes what this process does.
+    ``terminal``: whether this process has one; else the script shares its standard streams.
     """
 
     submission: Submission
@@ -79,7 +79,7 @@ class Nodes(NamedTuple):
 
 
 class NodeRequest(NamedTuple):
-    """What a job requests to get nodes by name, each of which it has as a whole or most of it.
+    """The request of a job for nodes by name; it gets all or most of each node.
 
     ``directive``: for the batch system; ``constraint``: on all its nodes; ``of_each``: on each one.
     """
@@ -90,7 +90,7 @@ class NodeRequest(NamedTuple):
 
 
 class ArrayLimit(NamedTuple):
-    """The largest index of an array that a batch system takes by default, and its setting for that."""
+    """The largest index of an array that a batch system accepts by default, and its setting for it."""
 
     largest: int
     setting: str
@@ -114,7 +114,7 @@ class Query(Protocol):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether it needs a command for each job, so that the job's own event log is read first."""
+        """Whether it needs a command for each job; if so, the job's event log is read first."""
         return False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -148,7 +148,7 @@ class Accounting(Protocol):
 
 
 class Left(NamedTuple):
-    """What an account has left, in a unit such as ``GPU-hours``; ``total``: what it had, None if unknown."""
+    """What an account has left, in a unit such as ``GPU-hours``; ``total``: its limit, None if unknown."""
 
     amount: float
     unit: str
@@ -156,7 +156,7 @@ class Left(NamedTuple):
 
 
 class Balances(Protocol):
-    """Limits of accounts, and what is used of them."""
+    """Limits of accounts, and how much of them is used."""
 
     def ask(self, account: str) -> Command:
         """Return the command that shows what this account has left."""
@@ -168,7 +168,7 @@ class Balances(Protocol):
 
 
 class Estimate(NamedTuple):
-    """When a job would start, in seconds since 1970; None is not known, for the reason in ``why``."""
+    """When a job would start, in seconds since 1970; None if unknown, and ``why`` has the reason."""
 
     start: float | None = None
     why: str = ""
@@ -178,11 +178,11 @@ class Starts(Protocol):
     """When a batch system expects jobs to start: a script that is not submitted, and jobs that wait."""
 
     def test(self, script: str) -> Command | None:
-        """Return the command that asks when this text of a script would start; None where none can."""
+        """Return the command that asks when a script with this text would start; None if there is none."""
         return None
 
     def read_test(self, completed: Completed) -> Estimate:
-        """Return its answer; a refusal is not known, and ``why`` has the batch system's words."""
+        """Return its answer; a refusal is an unknown time, and ``why`` has the batch system's words."""
         return Estimate()
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -203,13 +203,13 @@ class Scheduler(ABC):
     is_batch_system: bool = True
     """Whether jobs are queued by a batch system; else they are processes of this machine.
 
-    Those need no account, walltime or defaults of the user's config, and a status query costs nothing.
+    Such jobs need no account, walltime or defaults of the user's config; status queries are free.
     """
 
     installation: Installation | None = None
-    """How to detect that it is installed on a machine; None where that is not possible.
+    """How to detect that it is installed on a machine; None if that is impossible.
 
-    Where it is, and no site is named or recognised, the site file with the scheduler's name is used.
+    If it is detected, and no site is named or recognised, the site file with the scheduler's name is used.
     """
 
     names_gpus: bool = True
@@ -221,8 +221,8 @@ class Scheduler(ABC):
     has_components: bool = False
     """Whether nodes of different kinds are components of a heterogeneous job.
 
-    Its first component alone is the job for a launcher that asks the batch system; empty lines of its
-    script do not reach it (both tried on Slurm 22.05).
+    A launcher that asks the batch system finds only the first component; empty lines of the script
+    are dropped (both tried on Slurm 22.05).
     """
 
     has_arrays: bool = True
@@ -235,18 +235,18 @@ class Scheduler(ABC):
     """Whether it requests CPUs in proportion to GPUs where a site has ``cpus_per_gpu``."""
 
     requeues: bool = False
-    """Whether a job can put itself into the queue again, by ``requeue`` of its module in the run's files."""
+    """Whether a job can requeue itself, by ``requeue`` of its module in the run's files."""
 
     open_mpi_support: str = ""
-    """What an Open MPI must be built with to find the job's nodes; empty where every one finds them."""
+    """What Open MPI must be built with to find the job's nodes; empty if any build finds them."""
 
     node_flags: Sequence[str] = ()
-    """The flags that name the nodes which a job must not get, or those that it must."""
+    """The flags that name nodes which a job must not get, or must get."""
 
     orphan_directive: str = ""
     """The directive by which a job ends as soon as it can never start, if there is one.
 
-    Without it the job waits for ever, unless the site has configured that; PBS and Flux end such jobs anyway.
+    Without it the job waits for ever, unless the site configured otherwise; PBS and Flux end such jobs.
     """
 
     accounting: Accounting | None = None
@@ -310,16 +310,16 @@ class Scheduler(ABC):
         return None
 
     def wait(self, job: Job) -> Command | None:
-        """Return the command that ends with exit code 0 when the job is over; it is stopped after a time.
+        """Return the command that ends with exit code 0 when the job is over; hpcdist stops it after a time.
 
-        Any other exit code means that it cannot wait here, and it is not run again.
+        Any other exit code means that it cannot wait here; it is not run again.
         """
         return None
 
     def shell(self, request: ShellRequest) -> Command | None:
         """Return the command that waits for the allocation, says so, and runs the script on its first node.
 
-        It ends with the script's exit code, and the allocation with it. Signals end both.
+        It ends with the script's exit code and releases the allocation; so do signals.
         """
         return None
 
@@ -336,8 +336,8 @@ class Scheduler(ABC):
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield the commands that run these words once on each of these nodes, as few as possible.
 
-        Each prints what the words print, whole lines at a time, and ends with their exit code; of several
-        nodes with one that is not 0. ``terminal``: the words get a terminal, where that can be had.
+        Each prints what the words print, whole lines at a time, and ends with their exit code: for several
+        nodes one that is not 0, if any. ``terminal``: the words get a terminal, where possible.
 
         Raises:
             SchedulerError: where hpcdist knows no way into a running job.
@@ -345,7 +345,7 @@ class Scheduler(ABC):
         raise SchedulerError(Problem(f"hpcdist knows no way into the running jobs of {self.name}"))
 
     def has_leftovers(self, status: Status) -> bool:
-        """Return whether a job with this status, which is over, has left processes, which `cancel` ends."""
+        """Return whether a job that is over, with this status, left processes, which `cancel` ends."""
         return False
 
     def lost_nodes(self, status: Status) -> tuple[str, ...]:
@@ -365,7 +365,7 @@ class Scheduler(ABC):
         return ""
 
     def cannot_exclude(self, site: Site) -> str:
-        """Return why jobs cannot do without nodes that are named; empty where they can."""
+        """Return why jobs cannot exclude nodes by name; empty if they can."""
         return "" if self.node_flags else f"hpcdist cannot exclude nodes from a job of {self.name}"
 
     def request_nodes(self, names: Sequence[str]) -> NodeRequest | None:
@@ -394,7 +394,7 @@ class Scheduler(ABC):
 
 
 class _DirectiveModule(Protocol):
-    """What writes the directives of a batch system; it is imported with all of a plan."""
+    """The module that writes a batch system's directives; importing it loads the plan package."""
 
     HEADER: HeaderSyntax
 
@@ -408,7 +408,7 @@ class _DirectiveModule(Protocol):
 
 
 class BatchSystem(Scheduler):
-    """A batch system whose directives are written by a module that is imported for plans alone."""
+    """A batch system with a separate module for directives, which is imported only for plans."""
 
     directive_module: str
     """The full name of that module, with ``directives``, ``HEADER`` and ``syntax_of``."""

@@ -18,7 +18,7 @@ from hpcdist.plan.model import JobSpec, Plan, PreparedJob
 from hpcdist.plan.values import Directive, Origin
 from hpcdist.site.model import Site
 
-# --- The header of a script: where its output goes and what it asks for, quoted as its scheduler reads it
+# --- The header of a script: its output files and requests, quoted as its scheduler reads them
 
 _RUN_DIRECTORY = Origin("rule", "run directory")
 
@@ -43,9 +43,9 @@ class HeaderSyntax(NamedTuple):
     without_run_dir: tuple[str, str] | None
     """The same without a run directory, behind the job's name; None to leave it to the scheduler."""
     quote: Callable[[str], str | None] = double_quoted
-    """Puts any other value in quotes; None where none can hold it."""
+    """Puts any other value in quotes; None if quotes cannot hold it."""
     cannot_hold: str = ""
-    """What no quotes can hold."""
+    """Text that quotes cannot hold."""
     verbatim: frozenset[str] = frozenset()
     """Flags that take several words, without quotes."""
     first: tuple[tuple[str, Origin], ...] = ()
@@ -114,7 +114,7 @@ def _unfit(directive: Directive, what: str) -> PlanError:
     )
 
 
-# --- Nodes that a job must not get, and constraints that name nodes already
+# --- Excluded nodes, and constraints that name nodes already
 
 _NODES: Final = re.compile(r"\b(?:h|host|hname|hostname)\s*(?:[=!]?=|:)")
 
@@ -172,7 +172,7 @@ def size_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
 
 
 def unknown_names(site: Site) -> Iterator[Problem]:
-    """Yield what a site file would have replaced that is not known."""
+    """Yield the unknown placeholders in a site file."""
     for index, text in enumerate(site.directives.size):
         for name in _NAME.findall(text):
             if name not in _NAMES:
@@ -185,13 +185,13 @@ Pair = tuple[str, str | None]
 """A flag and its value, None for a bare flag."""
 
 Line = tuple[str, str | None, str | Origin]
-"""A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""
+"""A flag, its value (None for a bare flag) and its field of the plan, or its origin."""
 
 _PATH = ("batch", "directives")
 _MANDATORY: Final = "directives.mandatory"
 
 _ALWAYS: Final = frozenset({"name", "environment.replicas", "environment.replicas.per_node", "batch.nodes"})
-"""The fields that decide what every job has."""
+"""The fields of flags that every job has."""
 
 
 class DirectiveSyntax(NamedTuple):
@@ -201,7 +201,7 @@ class DirectiveSyntax(NamedTuple):
     form: str
     """How to write a directive, for a message."""
     read: Callable[[str], Sequence[Pair]]
-    """Takes a text apart, into nothing where it is no directive."""
+    """Splits a text into pairs; none if it is no directive."""
     fields: Mapping[str, str]
     """The flags that hpcdist writes itself, and the field to use instead."""
     reserved: Mapping[str, str]
@@ -209,15 +209,15 @@ class DirectiveSyntax(NamedTuple):
     free: frozenset[str] = frozenset()
     """The flags of ``fields`` that are allowed where hpcdist writes none."""
     repeats: Mapping[str, str] = {}
-    """Flags that may be repeated, for several names (``--setopt=NAME=X``), and their long forms."""
+    """Flags that may be repeated for several names (``--setopt=NAME=X``), and their long forms."""
     abbreviates: bool = False
-    """Whether the scheduler accepts the beginning of a flag."""
+    """Whether the scheduler accepts abbreviated flags."""
     others: frozenset[str] | None = None
-    """All further flags; None where they are not known."""
+    """All other flags; None if they are unknown."""
     without_effect: Mapping[str, str] = {}
     """The flags that have no effect on this site, and why."""
     sentinel: re.Pattern[str] | None = None
-    """How a directive in any line of the script begins; None where only the head is read."""
+    """How a directive in any line of the script begins; None if only the header is read."""
     value_problems: Callable[[DirectiveSyntax, Sequence[Directive]], Iterable[Problem]] = lambda *_: ()
     """Finds the values that the scheduler refuses."""
 
@@ -227,11 +227,11 @@ class DirectiveSyntax(NamedTuple):
 
 
 def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
-    """Return what reads ``--flag=value``, ``--flag`` or ``-f value``; ``short``: the long forms of ``-f``."""
+    """Return a parser of ``--flag=value``, ``--flag``, ``-f value``; ``short``: the long forms of ``-f``."""
 
     def read(text: str) -> Sequence[Pair]:
         try:
-            first, *rest = shlex.split(text)  # taking quotes off, as sbatch and flux batch do
+            first, *rest = shlex.split(text)  # removes quotes, as sbatch and flux batch do
         except ValueError:
             return ()
         flag, equals, value = first.partition("=")
@@ -246,7 +246,7 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
 def own_directives(
     job: JobSpec, lines: Iterable[Line], number: int = 0, defaults: Mapping[str, Origin] = {}
 ) -> list[Directive]:
-    """Return the lines of a group of nodes with their origins; by default the field's or the group's."""
+    """Return the lines of a group of nodes with their origins: the field's, else the group's."""
     usual = job.placement.groups[number].origin
     return [
         Directive(
@@ -270,10 +270,10 @@ def added_directives(
 ) -> tuple[Directive, ...]:
     """Return what the site requires and what the experiment adds to hpcdist's own lines.
 
-    Own lines with a flag that hpcdist does not reserve, and that may be repeated, do not exclude those.
+    They may repeat the flag of an own line if it may be repeated and hpcdist does not reserve it.
 
     Raises:
-        PlanError: with these problems and all that is wrong with the lines.
+        PlanError: with these problems and those of the lines.
     """
     found = list(problems)
     once = [line for line in own if line.flag in syntax.fields or line.flag not in syntax.repeats]
@@ -288,10 +288,10 @@ def added_directives(
 def _further(
     syntax: DirectiveSyntax, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
 ) -> Iterator[Directive]:
-    """Yield what the site requires and what the experiment adds; add what is wrong to ``problems``.
+    """Yield what the site requires and what the experiment adds; collect problems in ``problems``.
 
-    The experiment's value replaces one of ``directives.mandatory``, but not one that belongs to settings
-    which are correct only together.
+    The experiment's value replaces one of ``directives.mandatory``, but not one of settings that are
+    correct only together.
     """
     if wrong := [*size_problems(job, site)]:
         problems += wrong
@@ -318,7 +318,7 @@ def _with_own(  # noqa: PLR0913, PLR0917 - what a line may contradict
     required: dict[str, Directive],
     problems: list[Problem],
 ) -> Iterator[Directive]:
-    """Yield the site's directives with the experiment's values, then what the experiment adds."""
+    """Yield the site's directives with the experiment's values, then those that it adds."""
     added: list[Directive] = []
     origin = job.origins.get("directives", Origin("key", "batch.directives"))
     found = (line for text in job.request.extra_directives for line in _read(syntax, text, origin, problems))
@@ -346,7 +346,7 @@ def site_directives(job: JobSpec, site: Site) -> Iterator[tuple[str, Origin]]:
 
 
 def _key(syntax: DirectiveSyntax, line: Directive) -> str:
-    """Return what may be given only once: the flag, or the name in one such as ``--setopt=NAME=X``."""
+    """Return the part that must be unique: the flag, or the name in ``--setopt=NAME=X``."""
     if line.flag not in syntax.repeats:
         return line.flag
     return f"{syntax.repeats[line.flag]} {(line.value or '').partition('=')[0]}"
@@ -355,7 +355,7 @@ def _key(syntax: DirectiveSyntax, line: Directive) -> str:
 def _required_by_site(
     syntax: DirectiveSyntax, line: Directive, required: Mapping[str, Directive]
 ) -> Directive | None:
-    """Return the site's directive with the same flag, which may be abbreviated here."""
+    """Return the site's directive with the same flag, which may be abbreviated in the line."""
     whole = {*syntax.fields, *syntax.reserved, *(syntax.others or ())}
     if line.flag not in whole and _key(syntax, line) not in required:
         return next((other for other in required.values() if _is_short(syntax, line.flag, other.flag)), None)
@@ -412,7 +412,7 @@ def _contradictory(  # noqa: PLR0913, PLR0917 - both that it may be held against
 
 
 def _conflicting(line: Directive, other: Directive) -> Problem:
-    """Return a problem for a line that conflicts with the site's: a scheduler applies one of the two."""
+    """Return a problem for a line that conflicts with the site's: a scheduler applies only one."""
     own, theirs = _written(line.flag, line.value), _written(other.flag, other.value)
     message = f"{own} conflicts with {theirs} ({other.origin})"
     return Problem(message, _PATH, "remove it, or change that key in a site file of your own")
@@ -456,7 +456,7 @@ def _read(syntax: DirectiveSyntax, text: str, origin: Origin, problems: list[Pro
 
 
 def is_requested_by_user(job: JobSpec, field: str) -> bool:
-    """Return whether the experiment requests it, rather than the site for all its jobs."""
+    """Return whether the experiment sets the field, not the site for all its jobs."""
     return field not in job.origins or job.origins[field].kind != "site"
 
 
@@ -517,7 +517,7 @@ def refused_keys(job: JobSpec, table: Mapping[str, tuple[str, str]]) -> Iterator
 # --- Mail, as PBS and Grid Engine write it
 
 MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
-"""A job that fails by itself ends: only the batch system's own aborting is ``a``."""
+"""A job that fails by itself ends (``e``): only an abort by the batch system is ``a``."""
 
 
 def mail_points(events: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """Host lists as Slurm writes them: ``n[001-003,7],gpu5`` is five names.
 
 Order and duplicates are kept: the first name is the first node. Unlike ``scontrol show hostnames`` this takes
-a suffix behind the last bracket, and refuses what that drops or mends in silence (``n[3-1]``, ``n[1-2``).
+a suffix after the last bracket, and refuses what that silently drops or repairs (``n[3-1]``, ``n[1-2``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 LIMIT: Final = 100_000
-"""More hosts than any machine has; a longer list is a slip or an attack."""
+"""More hosts than any machine has; a longer list is a mistake or an attack."""
 
 _Ranges = list[tuple[range, int]]
 """Numbers, and to how many digits each is filled with zeros."""
@@ -30,7 +30,7 @@ def expand(text: str) -> list[str]:
     """Return the hosts of a list, in its order.
 
     Raises:
-        ValueError: with a sentence, for what is no host list, or one of more than ``LIMIT`` hosts.
+        ValueError: with a sentence, for an invalid list, or more than ``LIMIT`` hosts.
     """
     if not _BALANCED.fullmatch(text):
         raise ValueError(f"{_short(text)}: a bracket has no partner")
@@ -44,7 +44,7 @@ def compress(hosts: Iterable[str]) -> str:
     """Return the list that ``expand`` turns into these hosts; numbers that ascend by one become ranges.
 
     Raises:
-        ValueError: for a name that no host can have.
+        ValueError: for an invalid name of a host.
     """
     groups = itertools.groupby(map(_split, hosts), key=lambda host: (host[0], bool(host[1]), host[2]))
     return ",".join(
@@ -90,7 +90,7 @@ def _texts(part: str | _Ranges) -> Iterator[str]:
 
 
 def _split(host: str) -> tuple[str, str, str]:
-    """Cut a host at its last number; one without a number, or with one that is too long, is a text alone."""
+    """Cut a host at its last number; without one, or if it is too long, all is prefix."""
     if not _LETTERS.fullmatch(host):
         raise ValueError(f"{_short(host)} cannot be the name of a host")
     match = _LAST_NUMBER.fullmatch(host)

@@ -1,4 +1,4 @@
-"""A job: a submitted script, its identity, its state, and what batch systems record of each of its starts."""
+"""A job: a submitted script, its identity, its state, and the accounting records of its starts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """The name of a node, which is safe as a word of a command."""
 
 APART: Final = "component "
-"""How a reason begins that has the state of each component of a job, as they ended apart."""
+"""The prefix of a reason that lists the states of a job's components, if they ended differently."""
 
 
 class JobState(Enum):
-    """The state of a job in words that all schedulers share; the native word is kept, too.
+    """The state of a job in words common to all schedulers; the native word is kept, too.
 
-    ``VANISHED``: the batch system has not known the job for some time, and nothing shows how it ended.
+    ``VANISHED``: the batch system no longer knows the job, and nothing shows how it ended.
     """
 
     UNSUBMITTED = "unsubmitted"
@@ -93,12 +93,12 @@ class Job(NamedTuple):
 
 
 def element_id(job_id: str, index: int) -> str:
-    """Return the key under which a query's answer has one element of an array: ``123_4``."""
+    """Return the key of one element of an array in a query's answer: ``123_4``."""
     return f"{job_id}_{index}"
 
 
 def split_id(key: str) -> tuple[str, str]:
-    """Return the job id of such a key, and the index as text, empty for a whole job."""
+    """Return the job id of such a key, and the index as text; empty for a whole job."""
     job_id, _, index = key.rpartition("_")
     return (job_id, index) if job_id and index.isdecimal() else (key, "")
 
@@ -116,8 +116,8 @@ _ENDED_LAST: Final = (JobState.VANISHED, JobState.CANCELLED, JobState.COMPLETED)
 def fold(parts: Sequence[Status]) -> Status:
     """Return the state of a job with these parts, in their order: the one rule for all schedulers.
 
-    It lives while a part lives, ends as the first part that failed (in any way), and is completed only when
-    all parts are.
+    It is alive while a part is, ends like the first part that failed (in any way), and is completed only
+    when all parts are.
     """
     return min(parts, key=lambda part: _rank(part.state))
 
@@ -130,7 +130,7 @@ def _rank(state: JobState) -> int:
 
 
 class Rest(NamedTuple):
-    """The elements of an array that have all the same status: the lowest index, their number, the status."""
+    """Elements of an array with the same status: the lowest index, their number, the status."""
 
     first: int
     number: int
@@ -140,8 +140,8 @@ class Rest(NamedTuple):
 def fold_array(elements: Mapping[int, Status], rest: Rest | None = None) -> Status:
     """Return the state of an array with these elements and the rest, folded in the order of their indices.
 
-    Where not all completed, the reason names the element that decided; an array with cancelled elements has
-    no exit code, since the code of a completed element would be a success.
+    If not all completed, the reason names the element that decided; an array with cancelled elements has
+    no exit code: a completed element's code would mean success.
     """
     listed = {**elements, rest.first: rest.status} if rest else elements
     order = sorted(listed)
@@ -182,17 +182,17 @@ class Usage(Struct, frozen=True, forbid_unknown_fields=True):
     exit_code: Count | None = None
     hosts: tuple[Host, ...] = ()
     max_memory: Bytes | None = None
-    """The memory of the whole job where the batch system adds it up, else of its largest process."""
+    """The memory of the whole job if the batch system adds it up, else of its largest process."""
     total_memory: Bytes | None = None
     """The most that all processes together can have used."""
     cpu_seconds: Seconds | None = None
     """The CPU time of its processes, user and system."""
     cpus: Count | None = None
-    """The CPUs that are charged, more than requested where the job has whole nodes."""
+    """The CPUs that are charged: more than requested if the job has whole nodes."""
     gpus: Count | None = None
     """The GPUs that are charged."""
     elapsed: Moment | None = None
-    """Run time without suspensions, where the batch system counts it; 0 for a job that never started."""
+    """Run time without suspensions, if the batch system counts it; 0 for a job that never started."""
     gpu_seconds: Seconds | None = None
     """``gpus`` times ``elapsed``, added up over components that ran for different times; else None."""
     cpu_seconds_had: Seconds | None = None
@@ -208,7 +208,7 @@ def size(text: str) -> int | None:
 
 
 def seconds(text: str) -> float | None:
-    """Return the seconds of ``1-02:03:04``, ``02:03.5`` or ``0.3 second(s)``; None for 0, as of `size`."""
+    """Return the seconds of ``1-02:03:04``, ``02:03.5`` or ``0.3 second(s)``; None for 0, as in `size`."""
     if match := _SPAN.fullmatch(text.strip()):
         days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
         return ((days * 24 + hours) * 60 + minutes) * 60 + float(match[4]) or None
@@ -222,12 +222,12 @@ def count(text: str) -> int | None:
 
 
 def times(number: int | None, elapsed: float | None) -> float | None:
-    """Return the seconds that so many CPUs or GPUs had in so many."""
+    """Return the product, such as GPU-seconds; None if one is unknown."""
     return None if number is None or elapsed is None else number * elapsed
 
 
 def moment(text: str) -> float | None:
-    """Return the time of ``Sat Nov 21 08:17:13 2026``, as PBS and Grid Engine write it; None for others."""
+    """Return the time of ``Sat Nov 21 08:17:13 2026``, as PBS and Grid Engine write it; else None."""
     try:
         return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").timestamp()  # noqa: DTZ007 - local, as written
     except (ValueError, OverflowError):

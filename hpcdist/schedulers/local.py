@@ -1,8 +1,8 @@
 """This machine as a scheduler: a job is a session of processes in the background.
 
 A job's id is the pid of its script, which leads its own session and so survives the terminal. Pids are
-used again, so a process counts as the job only while its environment holds the job's token. What happened is
-in ``DIR/events``: this file adds ``submitted PID EPOCH HOST`` and ``cancelled PID EPOCH 0`` to the lines
+reused, so a process counts as the job only while its environment has the job's token. The event log is
+``DIR/events``: this file adds ``submitted PID EPOCH HOST`` and ``cancelled PID EPOCH 0`` to the lines
 ``started``, ``timeout`` and ``ended`` of the script. Needs Linux's /proc, and setsid(1) of util-linux.
 """
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[0-9]+")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _ORPHANED: Final = "orphaned"
-"""The native word for a job whose script is gone, and whose other processes are not."""
+"""The native word for a job whose script has ended while other processes run."""
 
-# $1 script, $2 run directory. `setsid --fork` instead of `&`: bash starts `&` with SIGINT ignored, for good.
+# $1: script, $2: run directory. `setsid --fork` instead of `&`, with which bash ignores SIGINT for good.
 _SUBMIT: Final = """\
 (umask 077 && mkdir -p -- "$2/logs" && : >>"$2/events" && : >>"$2/logs/job.out") || exit
 exec setsid --fork bash -c '
@@ -52,9 +52,9 @@ _PIDS: Final = """\
 pids() { grep -lszxF -e "HPCDIST_TOKEN=$1" /proc/[0-9]*/environ | cut -d/ -f3; }
 """
 
-# Triples of id, token, run directory. Alive comes first: a script writes its end before it goes. One that was
-# killed writes none, and what it started lives on: mpirun does not look at its parent.
-# A process that just becomes another program has no environment for a moment.
+# Triples of id, token, run directory. Processes are checked first: a script writes its end before it exits.
+# A killed script writes none, and its children survive: mpirun does not watch its parent.
+# A process in execve has no environment for a moment.
 _QUERY: Final = (
     _ALIVE
     + _PIDS
@@ -86,9 +86,9 @@ exit 0
 """
 )
 
-# TERM goes to the script, which hands it on once: mpirun takes a second TERM for an order to kill. Where the
-# script is gone, it goes to processes whose parent is not in the job: mpirun, not its tasks. What is left of
-# the job after $1 half seconds is killed by a process in the background.
+# TERM goes to the script, which passes it on once: at a second TERM mpirun kills its tasks. If the script
+# is gone, TERM goes to processes whose parent is not in the job: mpirun, not its tasks. After $1 half
+# seconds a background process kills the rest of the job.
 _CANCEL: Final = (
     _ALIVE
     + _PIDS
@@ -127,7 +127,7 @@ exit "${code:-0}"
 """
 )
 
-# Session leaders only: a job's children carry its token too.
+# Session leaders only: a job's children have its token, too.
 _FIND: Final = """\
 for process in /proc/[0-9]*; do
   read -r line <"$process/stat" && line=${line##*) } && read -r _ _ _ session _ <<<"$line" || continue
@@ -192,7 +192,7 @@ def _ended_status(words: Mapping[str, str]) -> Status:
 
 
 class Local(Scheduler):
-    """The machine at hand; it starts every job at once and honours no limits."""
+    """This machine; it starts every job at once and enforces no limits."""
 
     name = "local"
     is_batch_system = False
@@ -215,8 +215,8 @@ class Local(Scheduler):
     def submit(self, submission: Submission) -> Command:
         """Return the command that starts the script in its own session and prints its pid.
 
-        The job runs where it is submitted, as sbatch does it. Inside a Slurm allocation mpirun would go
-        for the allocation's nodes, so nothing of one reaches the job.
+        The job runs in the folder of submission, as with sbatch. Variables of a Slurm allocation are
+        dropped: mpirun would use its nodes.
         """
         words = ("bash", "-c", _SUBMIT, "hpcdist", submission.script, submission.directory)
         token = (("HPCDIST_TOKEN", submission.token),)
@@ -258,7 +258,7 @@ class Local(Scheduler):
         return _bash(_CANCEL, str(round(2 * self._grace)), *_triples(jobs))
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
-        """Yield the words themselves: a job that is seen to run is on this machine, with its terminals."""
+        """Yield the words themselves: a running job is on this machine, with its terminals."""
         del nodes, terminal
         yield Command(tuple(words), keep_environment=("LC_ALL",))
 
@@ -268,13 +268,13 @@ class Local(Scheduler):
         return self.submit(request.submission)._replace(argv=words)
 
     def has_leftovers(self, status: Status) -> bool:
-        """Return whether processes of a job live on whose script was killed."""
+        """Return whether processes of a job run on after its script was killed."""
         return status.native == _ORPHANED
 
 
 def _unsupported(job: JobSpec, site: Site) -> Iterator[Problem]:
     from hpcdist.schedulers.directives import (
-        is_requested_by_user,  # with all of a plan; asking for jobs needs none
+        is_requested_by_user,  # loads the plan package, which queries do not need
     )
 
     groups = job.placement.groups

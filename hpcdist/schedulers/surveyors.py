@@ -1,7 +1,7 @@
 """Surveyors: the commands that describe a machine, and how to read them; none starts a process.
 
-Each asks only what any user may, and nothing that changes anything. A surveyor is ``survey.py`` in the folder
-of its scheduler.
+Each runs only commands that any user may run and that change nothing. A surveyor is ``survey.py`` in
+the folder of its scheduler.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _why(completed: Completed) -> str:
     return " ".join(answers.why(completed).split())
 
 
-# --- What surveyors read and report alike
+# --- What surveyors have in common
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def memory(value: object) -> int | None:
 
 
 def walltime_fact(defaults: Mapping[str, object] = {}) -> Fact:
-    """Return the time limit of jobs that set none; ``defaults``: the batch system's own, by partition."""
+    """Return the time limit of jobs that set none; ``defaults``: the batch system's, by partition."""
     own = (f"a job that asks for none gets {limit} in {name}" for name, limit in defaults.items())
     return Fact("walltime", remarks=("what experiments get that say none", *own), example="01:00:00")
 

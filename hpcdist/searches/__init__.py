@@ -1,6 +1,6 @@
 """Searches: the trials of a search that was submitted, and the further jobs of any run.
 
-trials    the state of each trial, and what all of them come to
+trials    the state of each trial, and a summary of all
 one_trial    one trial or element alone: its state, and its cancellation
 budget    the GPU-hours that a search has spent
 replan    the recorded experiment of a run as a plan: for further jobs, or for a new run

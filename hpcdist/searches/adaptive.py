@@ -1,6 +1,6 @@
 """Adaptive searches: each generation of trials is a further job of the run, chosen by the results so far.
 
-Hyperband's next trials follow by arithmetic (`hpcdist.experiment.trials`); Optuna proposes those of ``bo``.
+Hyperband's next trials are computed (`hpcdist.experiment.trials`); Optuna proposes trials for ``bo``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RAN: Final = frozenset(
         *(JobState.OUT_OF_MEMORY.value, PRUNED),
     )
 )
-"""States of trials that ran; one that failed has no successor, one that was pruned has its last value."""
+"""States of trials that ran; a failed trial has no successor, a pruned trial has its last value."""
 
 
 # --- The next generation
@@ -63,11 +63,11 @@ def advance(
     """Submit the next generation; return the run with it, or with the reason why the search is over.
 
     A search that was stopped is over until it is resumed. Several processes may call this at any time: each
-    generation is submitted once, when the one before has ended. ``only_if_over``: it is no error that another
-    process has submitted it meanwhile.
+    generation is submitted once, when the one before has ended. ``only_if_over``: it is no error if another
+    process has submitted it.
 
     Raises:
-        ConfigError: if the search is not adaptive, a job of it lives, or no trial recorded its metric.
+        ConfigError: if the search is not adaptive, a job of it is alive, or no trial recorded its metric.
         SchedulerError: as `submission.submit`.
     """
     why = ""
@@ -93,7 +93,7 @@ def advance(
 
 
 class _State(NamedTuple):
-    """A search with its trials, and what was recorded of them."""
+    """A search, its trials, and their records."""
 
     name: str
     search: Search | None
@@ -101,7 +101,7 @@ class _State(NamedTuple):
     tracked: Sequence[Tracked]
 
     def reached(self, metric: str) -> list[TrialResult]:
-        """Return what the trials reached, by their numbers; one that failed has no value."""
+        """Return the results of the trials, by their numbers; a failed trial has no value."""
         values = {item.name: item.metrics.get(metric) for item in self.tracked}
         return [
             TrialResult(
@@ -144,7 +144,7 @@ def _following(state: _State) -> tuple[list[NextTrial], str]:
 
 
 def _check_ran(report: Report, state: _State) -> None:
-    """Check that each trial ran to an end of its own: those that follow are chosen among all of them.
+    """Check that each trial ended by itself: the next trials are chosen from all results.
 
     Raises:
         ConfigError: if one did not.
@@ -155,7 +155,7 @@ def _check_ran(report: Report, state: _State) -> None:
 
 
 def _reason_to_stop(state: _State) -> str:
-    """Return why the search goes no further, though it may have trials that did not start; or nothing."""
+    """Return why the search stops, even with trials that did not start; empty if it does not."""
     search = state.search
     for stop in search.early_stopping if search and search.is_adaptive else ():
         values = [item.metrics[stop.metric] for item in state.tracked if stop.metric in item.metrics]
@@ -177,7 +177,7 @@ def _planned(
 
 
 def _resumed(trial: TrialTexts, origins: Mapping[int, int | None], folder: Path) -> TrialTexts:
-    """Return a trial that finds the checkpoints of the trial that it continues."""
+    """Return a trial that gets the checkpoints of the trial that it continues."""
     origin = origins.get(trial.number)
     if origin is None:
         return trial
@@ -189,14 +189,14 @@ def _resumed(trial: TrialTexts, origins: Mapping[int, int | None], folder: Path)
 _NEEDS: Final = "Bayesian optimization needs the package optuna"
 _HINT: Final = "install it with `pip install 'hpcdist[sweeps]'`"
 _TRIES: Final = 20
-"""How often Optuna is asked for a trial that was not there before."""
+"""How often Optuna is asked for a new trial."""
 
 
 def propose(search: Search, algorithm: Bayes, reached: Sequence[TrialResult], count: int) -> list[NextTrial]:
-    """Return the next trials, ``count`` or as many as are left; none of them was there before.
+    """Return the next trials, ``count`` or as many as are left; all are new.
 
-    Nothing is kept between two calls: all earlier trials are told to a new study, whose random choices depend
-    on their number alone. So a call that is repeated returns the same trials.
+    Calls share no state: each makes a study of all earlier trials, and its random choices depend only on
+    their number. So a repeated call returns the same trials.
 
     Raises:
         ConfigError: if Optuna is not installed.
@@ -206,7 +206,7 @@ def propose(search: Search, algorithm: Bayes, reached: Sequence[TrialResult], co
         return []
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what Optuna calls experimental
+            warnings.simplefilter("ignore")  # Optuna's, about experimental features
             return [*itertools.islice(_new_trials(search, algorithm, reached, count), count)]
     except ImportError as error:
         raise ConfigError(Problem(f"{_NEEDS}: {error}", hint=_HINT)) from None
@@ -215,7 +215,7 @@ def propose(search: Search, algorithm: Bayes, reached: Sequence[TrialResult], co
 def _new_trials(
     search: Search, algorithm: Bayes, reached: Sequence[TrialResult], count: int
 ) -> Iterator[NextTrial]:
-    """Yield trials that were not there before: Optuna's, else random ones, as long as there are any."""
+    """Yield new trials: Optuna's, else random ones, as long as there are any."""
     known = spaces_of(search)
     tried = {_key(one.params, known) for one in reached}
     ask, others = _study(search, algorithm, reached, known), _random_trials(search, len(reached), count)
@@ -229,14 +229,14 @@ def _new_trials(
 
 
 def _random_trials(search: Search, there: int, count: int) -> Iterator[Params]:
-    """Yield random trials, enough of which are new if there are any."""
+    """Yield enough random trials that ``count`` are new, if there are any."""
     yield from sampled(replace(search, seed=search.seed + there), there + count)
 
 
 def _study(
     search: Search, algorithm: Bayes, reached: Sequence[TrialResult], known: Spaces
 ) -> Callable[[], Params]:
-    """Return a function that asks Optuna for one more trial, after it was told the earlier ones."""
+    """Return a function that asks Optuna for one more trial; its study has the earlier trials."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -264,7 +264,7 @@ def _study(
 
 
 def _key(params: Params, known: Spaces) -> tuple[str, ...]:
-    """Return what is equal in equal trials, whether they were read from a file or made."""
+    """Return a key that is the same for equal trials, whether read from a file or new."""
     values = (params.get(name) for name in known)
     return tuple(
         str(int(value) if isinstance(value, float) and value.is_integer() else value) for value in values
@@ -272,7 +272,7 @@ def _key(params: Params, known: Spaces) -> tuple[str, ...]:
 
 
 def _distribution(space: Choices | Distribution) -> BaseDistribution:
-    """Return Optuna's distribution of the number of a value: below a listed one, its place in the list."""
+    """Return Optuna's distribution of a value's number: for listed values, the place in the list."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(space, Distribution):
@@ -295,6 +295,6 @@ def _number(space: Choices | Distribution, value: Any) -> float:
     """Return the number of a value."""
     if isinstance(space, Distribution):
         return space.number(value)
-    if space.size > MOST_TRIALS:  # of a range, which is in order
+    if space.size > MOST_TRIALS:  # a range, which is ordered
         return min(bisect.bisect_left(range(space.size), value, key=space.at), space.size - 1)
     return next((place for place in range(space.size) if space.at(place) == value), 0)

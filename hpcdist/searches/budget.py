@@ -1,6 +1,6 @@
-"""The GPU-hours that a search has spent: by its event log, with the ends that only the batch system has.
+"""The GPU-hours that a search has spent, by its event log and the batch system's accounting.
 
-By the log alone, a start without an end counts as if it had run to its time limit.
+A start without an end in the log counts as if it had run to its time limit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from hpcdist.plan.trials import Sweep
 
 ACCOUNTED: Final = "accounted"
-"""The event of an end that the log lacks: its job was lost with its node, or killed."""
+"""The event for an end that the log lacks: the job was lost with its node, or killed."""
 
 _NEW_SEARCH: Final = "submit what is left as a new search, with its own `batch.budget`"
 _ENDS: Final = frozenset((attempts.ENDED, attempts.REQUEUED, ACCOUNTED))
 
 
 def record(report: Report, services: Services) -> list[Event]:
-    """Add the ends of jobs that the accounting has, and the event log has not, as far as the disk permits.
+    """Add ends of jobs that are only in the accounting to the event log, as far as the disk permits.
 
     Return the event log with them.
     """
@@ -54,12 +54,12 @@ def _unlogged(report: Report, there: Sequence[Event], services: Services) -> Ite
 
 
 def check(directory: RunDirectory, events: Iterable[Event], sweep: Sweep, walltime: int) -> None:
-    """Check that one more trial, or packed job, may start within the budget by what has ended.
+    """Check that one more trial, or packed job, fits the budget after what has ended.
 
-    ``events``: the event log. What runs may take more: so the script checks it again (`hpcdist_over_limits`).
+    ``events``: the event log. What runs may use more, so the script checks again (`hpcdist_over_limits`).
 
     Raises:
-        ConfigError: if none can.
+        ConfigError: if none fits.
     """
     budget, cost = sweep.budget, sweep.cost
     if not budget or not cost:
@@ -73,14 +73,14 @@ def check(directory: RunDirectory, events: Iterable[Event], sweep: Sweep, wallti
 
 
 def budget_hint(run: Run) -> str:
-    """Return how the trials that are left can be run, as a clause."""
+    """Return how to run the remaining trials, as a clause."""
     if _is_used_up(run.directory):
         return f"as its budget is used up, {_NEW_SEARCH}"
     return f"`hpcdist resume {run.name}` runs what is left"
 
 
 def _is_used_up(directory: RunDirectory) -> bool:
-    """Whether the budget has no room for one more trial, or packed job, of the size that the plan has."""
+    """Whether the budget has no room for one more trial, or packed job, of the plan's size."""
     plan = directory.plan()
     if not plan.budget or not plan.cost or not plan.walltime:
         return False
@@ -89,7 +89,7 @@ def _is_used_up(directory: RunDirectory) -> bool:
 
 
 def _spent(directory: RunDirectory, plan: StoredPlan, events: Iterable[Event], gpus: int) -> float:
-    """Return the GPU-seconds of what has ended: of elements of an array, or of packed jobs."""
+    """Return the GPU-seconds of ended elements of an array, or of ended packed jobs."""
     spent = 0.0
     for job, log in by_id(events).items():
         known = [start for start in starts(log) if start.is_known]
@@ -100,7 +100,7 @@ def _spent(directory: RunDirectory, plan: StoredPlan, events: Iterable[Event], g
 
 
 def _gpus_of(directory: RunDirectory, folder: str) -> int | None:
-    """Return the GPUs of a packed job, which has them in a file."""
+    """Return the number of GPUs of a packed job, from its file."""
     with suppress(OSError, ValueError, IndexError):
         return int((directory.path / "jobs" / folder / "cost").read_text().split()[2])
     return None

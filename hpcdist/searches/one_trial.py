@@ -1,7 +1,7 @@
 """One trial of a search, or element of an array, as ``RUN/3`` names it: its state, and its cancellation.
 
 Workers of packed trials make links ``claims/TRIAL.START``, and files ``again/TRIAL.START`` of returned trials
-(``templates/runtime/supervisor/packed.py``). START is 0, and one more each time that a trial was returned.
+(``templates/runtime/supervisor/packed.py``). START is 0 at first; each return adds 1.
 ``cancelled_trials/TRIAL`` exists for each trial that its user cancelled alone: its worker ends its program
 within a second or two, and no worker starts it. (``cancelled`` is the file of a run that was cancelled as a
 whole: `hpcdist.runs.cancelling`.)
@@ -36,7 +36,7 @@ _CLAIM: Final = re.compile(r"([1-9][0-9]{0,8})\.([0-9]{1,9})")
 
 
 class OneTrial(NamedTuple):
-    """A trial or element with the job that runs it, the last one of its run that has it."""
+    """A trial or element, and the last job of its run that has it."""
 
     report: Report
     job: Report
@@ -90,7 +90,7 @@ def _unknown(run: Run, number: int, there: list[int] | Elements) -> Problem:
 def cancel(found: OneTrial, services: Services) -> bool:
     """Cancel a trial alone; return whether there was something to cancel.
 
-    By the batch system's own command; a packed one, which shares its job, by a file for its worker.
+    The batch system cancels it; for a packed trial, which shares its job, a file tells the worker.
 
     Raises:
         SchedulerError: if it cannot be cancelled alone, or as `cancelling.cancel`.
@@ -131,7 +131,7 @@ def mark_cancelled(directory: RunDirectory, number: int) -> None:
 
 
 def command_to_cancel(folder: str, number: int) -> Command:
-    """Return the command that does so on another machine, where this is the run directory."""
+    """Return the command that cancels it on another machine, in this run directory."""
     script = 'mkdir -p -m 700 "$1" && : >"$1/$2"'
     return Command(("sh", "-c", script, "hpcdist", f"{folder}/{CANCELLED}", str(number)))
 
@@ -142,7 +142,7 @@ def command_to_cancel(folder: str, number: int) -> Command:
 def return_trials(directory: RunDirectory, numbers: Collection[int]) -> None:
     """Return these packed trials, which no worker runs any more, so that a worker takes them again.
 
-    Those that were never claimed need not be returned; none of them is cancelled any more.
+    Trials that were never claimed need no return; marks of cancelled trials are removed.
 
     Raises:
         OSError: if it cannot be written, or the directory belongs to another user.

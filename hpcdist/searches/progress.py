@@ -25,17 +25,17 @@ from hpcdist.searches.trials import STOPPED, Params, Progress, TrialState
 if TYPE_CHECKING:
     from hpcdist.runs.submission import SubmitOutput
 
-# --- What the user of a search should know before it is over, or do after it
+# --- Remarks for the user of a search: while it runs, and after it
 
 _COMPLETED: Final[str] = JobState.COMPLETED.value
 _ENDED: Final = frozenset({_COMPLETED, JobState.FAILED.value, JobState.CANCELLED.value, PRUNED})
-"""States of trials that came to an end, their own or their user's."""
+"""States of trials that ended by themselves or by their user."""
 
 _NO_START: Final = re.compile(r"hpcdist: (?:trial \d+ does not start|this job runs no trials): (.+)")
 _LINES: Final = 10
 
 _MOST_BYTES: Final = 1 << 20
-"""In so much of its file a trial has recorded each of its metrics."""
+"""Bytes of a trial's file within which it has recorded each metric."""
 
 
 def remarks(report: Report, found: Sequence[TrialState]) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _named(numbers: Sequence[int]) -> str:
 
 
 def _why_stopped(run: Run, trial: int) -> str:
-    """Return why no further trial was to start: as the run has it, else as the script has printed it."""
+    """Return why no further trial was to start: from the run's record, else from the script's output."""
     if why := search_progress.stop_reason(run):
         return why
     of_jobs = sorted(run.directory.logs.glob("*node-*.out"), reverse=True)
@@ -81,7 +81,7 @@ def _why_stopped(run: Run, trial: int) -> str:
 
 
 def _has_recorded(report: Report, trial: TrialState, metric: str) -> bool:
-    """Whether this trial, or any, has recorded the metric; its own file is read first, and mostly has it."""
+    """Whether this trial, or any, has recorded the metric; its own file is read first, and usually has it."""
     name = json.dumps(metric).encode() + b":"
     if trial.attempt is not None:
         folder = report.run.directory.path / "tracking" / trial.attempt.job / trial.attempt.name
@@ -111,13 +111,13 @@ class Generation(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The trials of a search at a time, and what they come to."""
+    """The trials of a search at one time, and their summary."""
 
     report: Report
     trials: Sequence[TrialState]
     progress: Progress
     waits_for: tuple[str, ...] = ()
-    """What keeps the trials from running that have not started, as far as it is known."""
+    """Why trials have not started, as far as it is known."""
     generation: Generation | None = None
     """The generation of the last trials, if the search is adaptive and may have further ones."""
     remarks: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Look(NamedTuple):
 
 
 def look(run: Run, services: Services, known: Params | None = None) -> Look:
-    """Return the progress of a search, by one query for its jobs and one of the accounting of each.
+    """Return the progress of a search, by one query for its jobs and one to the accounting for each.
 
     ``known``: the params of its trials, if they were read.
 
@@ -153,7 +153,7 @@ def _generation(report: Report, found: Sequence[TrialState]) -> Generation | Non
         return None
     from hpcdist.experiment.trials import (
         generation_count,
-        generation_of,  # with what plans, for few searches
+        generation_of,  # loads the plan package, which few searches need
     )
     from hpcdist.searches import replan
 
@@ -165,9 +165,9 @@ def _generation(report: Report, found: Sequence[TrialState]) -> Generation | Non
 
 
 def follow(run: Run, services: Services, on_look: Callable[[Look], Any]) -> Look:
-    """Look at a search until its end, and hand each look on; return the last one.
+    """Look at a search until its end, and pass on each look; return the last one.
 
-    It stops, too, when the state of all its jobs has been unknown for long. It pauses as `wait` does.
+    It also stops when the state of all jobs has been unknown for long. It pauses as `wait` does.
     """
     pauses, silence = PollTimer(services, local=is_local([run])), SilenceTimeout()
     while True:
@@ -192,10 +192,10 @@ def _waits_for(report: Report, reached: Progress, at_once: int | None) -> Iterat
             yield f"job {job.run.record.job_id} is {state.value}: {reason}"
 
 
-# --- Waiting for runs, of an adaptive search for its last generation
+# --- Waiting for runs; for an adaptive search, until its last generation has ended
 
 OnStuck = Callable[[HpcdistError], object]
-"""Gets why the next generation of a search cannot be submitted."""
+"""Receives why the next generation of a search cannot be submitted."""
 
 
 def wait(
@@ -207,8 +207,8 @@ def wait(
 ) -> list[Report]:
     """Return when all these runs have ended, as `waiting.wait`; whenever a generation has, submit the next.
 
-    ``output`` prints the new jobs. A search that is stuck is left as it is: its report is still one that
-    `search_progress.awaiting_next` a generation.
+    ``output`` prints the new jobs. A stuck search is left as it is: its report still awaits a generation
+    (`search_progress.awaiting_next`).
     """
     further = partial(_next_generation, services=services, output=output, on_stuck=on_stuck)
     return waiting.wait(runs, services, on_change=on_change, further=further)
@@ -217,10 +217,10 @@ def wait(
 def _next_generation(
     report: Report, services: Services, output: SubmitOutput, on_stuck: OnStuck
 ) -> Run | None:
-    """Submit the next generation of a search; return the search if it has one."""
+    """Submit the next generation of a search, if there is one; return the search then."""
     if search_progress.awaiting_next(report) is None:
         return None
-    from hpcdist.searches import adaptive  # it plans, for few runs
+    from hpcdist.searches import adaptive  # it loads the plan package, which few runs need
 
     try:
         this_machine.check_here(report.run, "sweep advance")
@@ -228,5 +228,5 @@ def _next_generation(
     except (ConfigError, PlanError, SchedulerError) as error:
         on_stuck(error)
         return None
-    # Others may have submitted the last one meanwhile, which has ended: its end is the search's.
+    # Another process may have submitted the last generation, and it has ended: so has the search.
     return run if not why or len(run.jobs) > len(report.run.jobs) else None

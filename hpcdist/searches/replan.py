@@ -1,4 +1,4 @@
-"""The recorded experiment of a run as a plan: for further jobs of it, or for a new run."""
+"""Plans from the recorded experiment of a run: for further jobs, or for a new run."""
 
 from __future__ import annotations
 
@@ -123,10 +123,10 @@ def plan_run(
 ) -> Planned:
     """Plan a run that is no search once more, with these changes.
 
-    ``awaiting``: how runs are found for which it waits.
+    ``awaiting``: finds the runs that it waits for.
 
     Raises:
-        ConfigError: if that is invalid now, or if its replicas cannot be on so many nodes.
+        ConfigError: if the result is invalid now, or its replicas do not fit so many nodes.
         PlanError: if the site does not take it any more.
     """
     options = recorded_options(run)
@@ -143,9 +143,9 @@ def plan_run(
 def _plan(
     run: Run, options: ExperimentOptions, services: Services, awaiting: Awaiting | None = None
 ) -> Planned:
-    """Return the plan without the nodes that are suspect now, where the experiment wants that.
+    """Return the plan with suspect nodes excluded, if the experiment wants that.
 
-    Its warnings are about those alone: `submit` has printed the others.
+    It has only the warnings about them: `submit` has printed the others.
     """
     runs_dir, remote = run.directory.path.parent, run.record.remote
     awaiting = awaiting or partial(awaited.resolved, runs_dir=runs_dir, services=None, remote=remote)
@@ -154,7 +154,7 @@ def _plan(
 
 
 def _spread(run: Run, made: Planned, nodes: int) -> Pairs:
-    """Return the settings that put as many replicas on each of so many nodes as the plan does."""
+    """Return the settings for so many nodes, each with as many replicas as in the plan."""
     total = sum(block.count for block in blocks(made.experiment, per_gpu=False))
     there = made.plan.placement.nodes
     workers = (made.experiment.environment.replicas or Replicas()).n_workers
@@ -172,10 +172,10 @@ def _spread(run: Run, made: Planned, nodes: int) -> Pairs:
 def plan_search(
     run: Run, services: Services, *, count: int | None = None, more: Sequence[Mapping[str, Any]] = ()
 ) -> Planned:
-    """Plan a search once more, with all its trials, or with so many, or with these in addition.
+    """Plan a search again, with all its trials, with this number of trials, or with these added.
 
     Raises:
-        ConfigError: if that is invalid now, or has other trials than the run.
+        ConfigError: if the result is invalid now, or its trials differ from the run's.
         PlanError: if the site does not take it any more.
     """
     options, known = recorded_options(run), trial_params.of(run)
@@ -195,14 +195,14 @@ def plan_search(
 
 
 def jobs_of(made: Planned, numbers: Collection[int], run: Run) -> list[Planned]:
-    """Return the plans of further jobs of the run, for these trials of a plan of all."""
+    """Return the plans of further jobs of the run, for these trials of the whole plan."""
     first = len(run.jobs) + 1
     chosen = [trial for trial in made.trials if trial.number in numbers]
     return planning.in_jobs(planning.of_trials(made, chosen, first), first)
 
 
 def _of_trials(search: Search, params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a section that has these trials, and what else the search says of how they run.
+    """Return a section with these trials, and the search's other settings for how trials run.
 
     Params of the file, which each trial has too, are not repeated.
     """
@@ -225,7 +225,7 @@ def _spellings(data: Map) -> dict[tuple[str, str], str]:
 
 
 def _text_of(section: Mapping[str, Any], spellings: Mapping[tuple[str, str], str]) -> str:
-    """Return the section as a text with numbers as they were written: they may be part of a name."""
+    """Return the section as text, with numbers as they were written: names may contain them."""
 
     def shown(name: str, value: object) -> str:
         text = json.dumps(value)
@@ -237,7 +237,7 @@ def _text_of(section: Mapping[str, Any], spellings: Mapping[tuple[str, str], str
 
 
 def _check_same(run: Run, known: Mapping[str, Mapping[str, Any]], found: Sequence[TrialTexts]) -> None:
-    """Check that the trials are those that the run has: a later version may choose others."""
+    """Check that the trials are the run's: another version of hpcdist may choose others."""
     for number, params in known.items():
         place = int(number) - 1
         if place < len(found) and _sorted(trial_table.params_of(found[place])) != _sorted(params):
@@ -252,15 +252,15 @@ def _sorted(params: Mapping[str, Any] | None) -> str:
 
 
 class NewRun(NamedTuple):
-    """How a new run differs from the recorded one, and what it begins with."""
+    """How a new run differs from the recorded one, and what it starts with."""
 
     site: str | None = None
     params: Pairs = ()
     settings: Pairs = ()
     update: bool = False
-    """The code is copied again from the folder where the run was submitted."""
+    """Whether to copy the code again from the folder where the run was submitted."""
     copies: bool = False
-    """It begins with copies of the outputs and checkpoints of the run."""
+    """Whether to start with copies of the run's outputs and checkpoints."""
 
 
 def resubmission(
@@ -272,7 +272,7 @@ def resubmission(
 ) -> tuple[SubmitRequest, Planned, Services]:
     """Return the request of a new run of this experiment, its plan, and the services that submit it.
 
-    ``plan`` plans it, without suspect nodes. A run of a remote is submitted there again.
+    ``plan`` makes the plan, with suspect nodes excluded. A run of a remote is submitted there again.
 
     Raises:
         ConfigError: if its experiment cannot be read, or as `submitting.target`.
@@ -282,7 +282,7 @@ def resubmission(
     options = recorded_options(run)
     options = options._replace(
         site=new.site or options.site,
-        params=(*dict([*options.params, *new.params]).items(),),  # of two with one name the later one counts
+        params=(*dict([*options.params, *new.params]).items(),),  # the last value of a name counts
         settings=(*dict([*options.settings, *new.settings]).items(),),
         remote=run.record.remote or None,
     )
@@ -312,9 +312,9 @@ def _request(  # noqa: PLR0913, PLR0917 - of a run, with what its new run is mad
 def _code_and_copies(
     run: Run, prepare: Callable[[RunDirectory], CodeResult], directory: RunDirectory
 ) -> CodeResult:
-    """Put the code into the new run, and the copies with which it begins."""
+    """Put the code into the new run, and copies of outputs and checkpoints."""
     found = prepare(directory)
-    begin = copying.mark if run.record.remote else copying.copy  # a remote copies what is there
+    begin = copying.mark if run.record.remote else copying.copy  # the remote copies its own files
     try:
         begin(run.directory, directory)
     except OSError as error:

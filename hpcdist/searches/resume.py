@@ -1,4 +1,4 @@
-"""Further jobs of a run: for what did not complete, or for additional trials of a search."""
+"""Further jobs of a run: to resume what did not complete, or to add trials to a search."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ _LISTED: Final = "submit the further ones as a search of their own"
 _NO_MORE: Final = "all combinations of its values are there; a random search over distributions has more"
 
 Choose = Callable[[Report], Sequence[Planned]]
-"""Returns the plans of the jobs that are added to a run, numbered after those that it has."""
+"""Returns the plans of the jobs to add to a run, numbered after its present jobs."""
 
 
 # --- Resuming a run
 
 
 def resume(run: Run, services: Services, output: SubmitOutput, changes: Changes = NO_CHANGES) -> Run:
-    """Submit what did not complete once more, as further jobs of the run; return the run with them.
+    """Submit what did not complete again, as further jobs of the run; return the run with them.
 
     A search gets jobs for its trials that did not complete. Any other run gets one job, which resumes from
-    its outputs and checkpoints, of an array with the elements that did not complete.
+    its outputs and checkpoints; for an array, with the elements that did not complete.
 
     ``changes``: overrides for that job and its followers; a search has none.
 
     Raises:
-        ConfigError: if a job of the run lives, all has completed, or a search is on a remote.
+        ConfigError: if a job of the run is alive, all has completed, or a search is on a remote.
         SchedulerError: if the state of a trial is unknown, or as `submission.submit`.
     """
     plan = run.directory.plan()
@@ -76,7 +76,7 @@ def _resume_search(run: Run, services: Services, output: SubmitOutput) -> Run:
     def choose(report: Report) -> Sequence[Planned]:
         check_over(report)
         left = _unfinished(report, services)
-        # Of a job whose submission was lost, workers may have claimed trials before they were killed with it.
+        # If a job's submission was lost, its workers may have claimed trials before they were killed with it.
         one_trial.return_trials(run.directory, left)
         wanted = left - _unsubmitted(report)
         if wanted:
@@ -111,8 +111,8 @@ def _resume_run(run: Run, services: Services, output: SubmitOutput, changes: Cha
 def run_again(run: Run, services: Services, output: SubmitOutput, awaiting: Awaiting, *, whole: bool) -> Run:
     """Submit a further job for an operation of a pipeline, which resumes or, if it has completed, runs again.
 
-    ``awaiting``: how the runs before it are found. ``whole``: all elements of an array run again, as what
-    they read is made again; else those that failed.
+    ``awaiting``: finds the runs before it. ``whole``: all elements of an array run again, since their input
+    is made again; else only failed ones.
 
     Raises:
         ConfigError: as `resume`.
@@ -133,7 +133,7 @@ def run_again(run: Run, services: Services, output: SubmitOutput, awaiting: Awai
 
 
 def _check_compatible(run: Run, made: Planned, changes: Changes) -> None:
-    """Check that the changes of a further job leave the run what it is: a new run can have them."""
+    """Check that the changes of a further job are allowed in the same run; other changes need a new run."""
     hint = f"`hpcdist restart --copy {run.name}` makes a new run, which begins with its checkpoints"
     if made.experiment.hptuning is not None:
         raise ConfigError(Problem(f"{run.name} is a training, and is not resumed as a search", hint=hint))
@@ -160,7 +160,7 @@ def _with_elements(changes: Changes, report: Report, services: Services) -> Chan
         raise ConfigError(Problem(f"all elements of {report.run.name} have completed"))
     at_once = "" if array.at_once is None else f"%{array.at_once}"
     own = ("batch.array", f"{elements.text_of(sorted(left))}{at_once}")
-    return changes._replace(settings=(own, *changes.settings))  # the user may name others
+    return changes._replace(settings=(own, *changes.settings))  # the user may set others
 
 
 def _unfinished(report: Report, services: Services, known: trials.Params | None = None) -> set[int]:
@@ -191,7 +191,7 @@ def _unsubmitted(report: Report) -> set[int]:
 
 
 def extend(run: Run, more: int, services: Services, output: SubmitOutput) -> Run:
-    """Submit jobs for so many further trials of a random search or of a grid; return the run with them.
+    """Submit jobs for ``more`` further trials of a random search or a grid; return the run with them.
 
     Raises:
         ConfigError: if the search has no further trials.
@@ -205,7 +205,7 @@ def extend(run: Run, more: int, services: Services, output: SubmitOutput) -> Run
         if search and search.mapping:
             raise ConfigError(Problem(f"the search of {run.name} is a list of trials", hint=_LISTED))
         if search and search.concurrency and not schedulers.get(run.record.scheduler).is_batch_system:
-            check_over(report)  # nothing would keep the new trials waiting for those that run
+            check_over(report)  # else new trials would not wait for the running ones
         made = replan.plan_search(report.run, services, count=there + more)
         numbers = {trial.number for trial in made.trials if trial.number > there}
         if not numbers:
@@ -227,14 +227,14 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
     resumes: bool = False,
     lifts_stop: bool = True,
 ) -> Run:
-    """Add the chosen jobs to a run and submit them, and those that an earlier submission left out.
+    """Add the chosen jobs to a run, and submit them and jobs that an earlier submission left out.
 
-    ``resumes``: they do again what the earlier ones did not complete. ``lifts_stop``: if the run was stopped,
-    it may continue; otherwise it is left as it is.
+    ``resumes``: they resume what earlier jobs did not complete. ``lifts_stop``: if the run was stopped,
+    it may continue; otherwise it stays stopped.
 
     Raises:
         ConfigError: as ``choose``.
-        SchedulerError: as `submission.submit`; what was submitted before stays so.
+        SchedulerError: as `submission.submit`; jobs submitted before stay submitted.
     """
     runs_dir = run.directory.path.parent  # with the lock of `submit`, which may complete an interrupted one
     with locks.exclusive(runs_dir, run.record.digest, services.sleep, lambda: output.note(_BUSY)):
@@ -263,7 +263,7 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
 
 
 def _begin(made: Planned, report: Report, services: Services, output: SubmitOutput) -> None:
-    """Record what was spent of the budget that further jobs keep, and print the warnings of their plan.
+    """Record what is spent of the budget, which further jobs share, and print their plan's warnings.
 
     Raises:
         ConfigError: if no job may start within the budget.
@@ -280,7 +280,7 @@ def _begin(made: Planned, report: Report, services: Services, output: SubmitOutp
 
 
 def _is_edited(run: Run) -> bool:
-    """Whether the file of the run's experiment has another text now; one that is gone is not edited."""
+    """Whether the file of the run's experiment has changed; a missing file has not."""
     try:
         text = source.read_bytes(run.record.file).decode("utf-8", "replace")
     except ConfigError:
@@ -303,10 +303,10 @@ def _added(run: Run, jobs: Sequence[Planned], services: Services, *, resumes: bo
 
 
 def check_over(report: Report) -> None:
-    """Check that no job of a run lives, nor a process of one.
+    """Check that no job of a run is alive, nor a process of one.
 
     Raises:
-        ConfigError: if one does.
+        ConfigError: if one is.
         SchedulerError: if it is unknown whether a job exists.
     """
     for job in report.jobs:

@@ -1,4 +1,4 @@
-"""The trials of a run: what the batch system, its accounting and the event log say of each element."""
+"""The trials of a run, by the batch system, its accounting and the event log."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ CANCELLED: Final = "cancelled_trials"
 """The folder with a file for each packed trial that its user cancelled alone."""
 
 STOPPED: Final = "stopped"
-"""The state of a trial that was not to start any more: the search was stopped, or at one of its limits."""
+"""The state of a trial that may not start any more: the search was stopped, or reached a limit."""
 
 _AS_WHOLE: Final = frozenset((JobState.CANCELLED, JobState.UNSUBMITTED, JobState.UNKNOWN))
-"""States of an array that hold for its trials that wrote no start."""
+"""States of an array that apply to its trials without a start in the log."""
 
 _BY_ITSELF: Final = frozenset((JobState.COMPLETED, JobState.FAILED))
-"""States of a job whose workers ended, where none of them may have taken a further trial."""
+"""States of a job whose workers ended by themselves, perhaps without a further trial."""
 
 _LIVE: Final = frozenset((_WAITING, JobState.RUNNING.value, attempts.REQUEUED))
 
@@ -45,8 +45,8 @@ class TrialState(NamedTuple):
     """One trial: its number, its params, and its last attempt, None if it has not started.
 
     ``state``: as of its last attempt, ``stopped``, else ``pending``, ``unsubmitted``, ``unknown`` where the
-    batch system does not answer, or how it ended. ``gpu_seconds``: of all its attempts; None where one of
-    them is unknown.
+    batch system does not answer, or how it ended. ``gpu_seconds``: of all its attempts; None if one is
+    unknown.
     """
 
     number: int
@@ -57,14 +57,14 @@ class TrialState(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether what it recorded counts: it has completed, or a policy ended it."""
+        """Whether its records count: it has completed, or a policy ended it."""
         return self.state in _GOOD
 
 
 class Progress(NamedTuple):
-    """What the trials of a run come to.
+    """A summary of the trials of a run.
 
-    ``counts``: how many there are of each state, in the order in which they first occur. ``gpu_hours``: spent
+    ``counts``: the number in each state, in the order of first occurrence. ``gpu_hours``: spent
     so far, as far as they are known. ``left``: seconds until the last trial ends, if those left take as long
     as the mean of those that completed; None if none has, or none is left.
     """
@@ -78,7 +78,7 @@ class Progress(NamedTuple):
 def trials(report: Report, usage: UsageOf, now: float, known: Params | None = None) -> list[TrialState]:
     """Return the trials of a run with their states; ``usage`` as in `attempts.read`.
 
-    ``known``: the params of those that are wanted, by their numbers; else of all.
+    ``known``: the params of the wanted trials, by their numbers; None: of all trials.
 
     Raises:
         ConfigError: if it is no search.
@@ -98,7 +98,7 @@ def trials(report: Report, usage: UsageOf, now: float, known: Params | None = No
 
 
 def _cancelled(run: Run, events: Sequence[Event]) -> dict[str, JobState]:
-    """Return the trials that were cancelled alone, and that no later job has."""
+    """Return the trials that were cancelled alone and are in no later job."""
     found: dict[str, JobState] = {}
     cancelled = [split_id(event.job_id) for event in events if event.what == "cancelled"]
     for job in run.jobs if any(number for _, number in cancelled) else ():
@@ -116,7 +116,7 @@ def no_trials(run: Run) -> Problem:
 
 
 def _accounted(report: Report, usage: UsageOf, events: Sequence[Event]) -> dict[str, JobState]:
-    """Return what the accounting has of each trial that is an element of an array, and who was cancelled."""
+    """Return the accounting's state of each element of an array, and which trials were cancelled."""
     if report.run.directory.plan().workers:
         return dict.fromkeys(map(str, cancelled_alone(report.run.directory)), JobState.CANCELLED)
     return _cancelled(report.run, events) | {
@@ -150,7 +150,7 @@ def _state(last: str, state: JobState | None, report: Report) -> str:
     if last == attempts.REQUEUED and (whole.is_final or cancelled):
         return _not_started(cancelled, report)
     if last == JobState.UNKNOWN.value and whole.is_final:
-        # It wrote no end, as on a node that was lost, and no job of the run lives any more.
+        # It wrote no end, as on a lost node, and no job of the run is alive.
         return JobState.CANCELLED.value if whole is JobState.CANCELLED else JobState.VANISHED.value
     return last
 
@@ -164,7 +164,7 @@ def _gpu_seconds(found: Sequence[Attempt]) -> float | None:
 
 
 def _not_started(state: JobState | None, report: Report) -> str:
-    """Return the state of a trial that wrote no start: it did not complete, whatever its array did."""
+    """Return the state of a trial that wrote no start: it did not complete, even if its array did."""
     if state is not None and state.is_final and state is not JobState.COMPLETED:
         return str(state.value)
     whole = report.status.state
@@ -177,7 +177,7 @@ def _not_started(state: JobState | None, report: Report) -> str:
 
 
 def progress(found: Sequence[TrialState], at_once: int | None) -> Progress:
-    """Return what these trials come to; ``at_once``: how many may run at once, None for all."""
+    """Return the summary of these trials; ``at_once``: how many may run at once, None for all."""
     counts: dict[str, int] = {}
     for trial in found:
         counts[trial.state] = counts.get(trial.state, 0) + 1

@@ -1,4 +1,4 @@
-"""Runs compared: the params that they were started with, and the metrics that they reached."""
+"""Comparison of runs: the params of their starts, and the metrics that they reached."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hpcdist.tracking.series import RecordedMetrics
 class Tracked(NamedTuple):
     """A run, or an element of its array (``train-1/3``).
 
-    ``params``: the experiment's, then those that the program recorded. ``metrics``: the last value of each,
-    of the lowest rank that recorded it. ``artifacts``: the last of each path. ``unread``: what could not be
-    read of the run, as sentences.
+    ``params``: the experiment's, then the program's records. ``metrics``: the last value of each, by the
+    lowest rank that recorded it. ``artifacts``: the last of each path. ``unread``: sentences about files of
+    the run that could not be read.
     """
 
     name: str
@@ -32,9 +32,9 @@ class Tracked(NamedTuple):
 
 
 def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
-    """Return what was recorded of a run, an item for each of its jobs or elements, and one without any.
+    """Return the records of a run: an item for each of its jobs or elements, or one without any.
 
-    What cannot be read is left out, so that a damaged run does not keep others from being shown.
+    Unreadable parts are left out, so that other runs can still be shown.
     """
     try:
         found = series.read(run.directory, plan)
@@ -44,7 +44,7 @@ def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
 
 
 def tracked_in(found: RecordedMetrics, run: Run, plan: StoredPlan) -> list[Tracked]:
-    """Return what is in these metrics of a run, as `tracked`."""
+    """Return the items of these metrics of a run, as `tracked`."""
     metrics: dict[str, dict[str, float]] = {}
     others: dict[str, list[TrackedEntry]] = {}
     for key, points in sorted(found.series.items(), reverse=True):  # the lowest rank comes last
@@ -54,7 +54,7 @@ def tracked_in(found: RecordedMetrics, run: Run, plan: StoredPlan) -> list[Track
     tables, names = trial_params.tables(run), job_names(run, found)
     trials = trial_params.in_all(tables)
     is_search = plan.trials is not None
-    shared = {} if is_search else plan.params  # a search has the params of its first trial there
+    shared = {} if is_search else plan.params  # a search's plan has the params of its first trial
     params = {job: trials.get(split_id(job)[1], shared) for job in names}
     items = [
         _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
@@ -67,7 +67,7 @@ def tracked_in(found: RecordedMetrics, run: Run, plan: StoredPlan) -> list[Track
 def _with_all(
     items: list[Tracked], trials: Mapping[str, Mapping[str, Any]], run: Run, plan: StoredPlan
 ) -> list[Tracked]:
-    """Return an item for each trial, even if it has recorded nothing yet, and what else was recorded."""
+    """Return an item for each trial, even without records, and then other items."""
     if not trials:
         return items
     there = {item.name: item for item in items}
@@ -83,7 +83,7 @@ def _with_all(
 def job_names(run: Run, found: RecordedMetrics) -> dict[str, str]:
     """Return a name for each job or element that recorded something.
 
-    Its only job, and what no element of its array recorded, have the name of the run.
+    The only job of a run, and records of no element of its array, have the name of the run.
     """
     there = {key.job for key in found.series} | {job for job, _ in found.others}
     jobs = sorted(there, key=_order) or [""]
@@ -107,7 +107,7 @@ def _tracked(
 
 
 def labels(plan: StoredPlan, others: Iterable[TrackedEntry]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the params and the tags of a plan, and those that its program recorded."""
+    """Return the params and the tags of a plan, with the program's records of both."""
     params, tags = dict(plan.params), dict.fromkeys(plan.tags)
     for entry in others:
         params |= entry.params
@@ -125,7 +125,7 @@ def differing(items: Sequence[Tracked]) -> list[str]:
 
 
 def in_order(items: Iterable[Tracked], by: str) -> list[Tracked]:
-    """Sort by a metric or param, from the highest with ``-`` before its name; what has none comes last.
+    """Sort by a metric or param, from the highest with ``-`` before its name; items without it come last.
 
     Raises:
         ConfigError: if no item has it.
@@ -144,7 +144,7 @@ def in_order(items: Iterable[Tracked], by: str) -> list[Tracked]:
 
 
 def _key(item: Tracked, name: str, sign: float) -> tuple[int, float, str]:
-    """Numbers come before texts, and these before what has none."""
+    """Numbers come before texts, then items without a value."""
     value = item.metrics.get(name, item.params.get(name))
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return 2, 0.0, item.name
@@ -162,7 +162,7 @@ def models(items: Iterable[Tracked]) -> Iterator[Tracked]:
 
 
 def model_of(run: Run) -> str:
-    """Return that a run recorded a model, also by Polyaxon's own client, or may have; empty if it did not.
+    """Return a text if a run recorded a model (also by Polyaxon's client), or may have; else empty.
 
     Raises:
         OSError: if its files cannot be read.

@@ -1,4 +1,4 @@
-"""What runs recorded, handed to files: CSV, an archive, TensorBoard. MLflow gets the same items.
+"""The records of runs, written to files: CSV, an archive, TensorBoard. MLflow gets the same items.
 
 A run, or an element of its array, is one item; all its attempts are one.
 """
@@ -39,7 +39,7 @@ from hpcdist.tracking.series import Points, RecordedMetrics
 # --- Items
 
 _EXACT: Final = 1 << 53
-"""Up to here every whole number is a float."""
+"""Up to this, floats represent every whole number."""
 
 
 class Name(NamedTuple):
@@ -60,13 +60,13 @@ class Item(NamedTuple):
     """The id of its last job or element."""
     state: JobState
     attempts: tuple[Attempt, ...]
-    """Of all its jobs; an array has the attempts of all elements."""
+    """The attempts of all its jobs; an array has the attempts of all elements."""
     params: Mapping[str, Any]
     """An element of a search has the params of its trial."""
     tags: tuple[str, ...]
     series: Mapping[Name, Points]
     artifacts: Mapping[str, Artifact]
-    """By their paths below the outputs of the run."""
+    """The artifacts, by their paths below the outputs of the run."""
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Item(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What identifies it wherever it is sent: the token of its submission, with the element."""
+        """Its key wherever it is sent: the token of its submission, with the element."""
         token = self.run.record.token
         return f"{token}/{self.element}" if self.element else token
 
@@ -99,9 +99,9 @@ class Item(NamedTuple):
         return self.started or datetime.fromisoformat(record.submitted_at or record.created_at).timestamp()
 
     def points(self) -> Iterator[tuple[Name, float, float, float]]:
-        """Yield each value: of what, its step, its time in seconds since 1970, the number.
+        """Yield each value: its name, step, time in seconds since 1970, and number.
 
-        The time is 0 where it is unknown, and where a damaged line or a clock gives none of this era.
+        The time is 0 if it is unknown, or absurd because of a damaged line or a clock.
         """
         for name, points in self.series.items():
             for step, value, at in zip(*points, strict=True):
@@ -133,7 +133,7 @@ def read(report: Report, now: float) -> tuple[list[Item], list[Problem]]:
 
 
 class _Job(NamedTuple):
-    """What is known of a job, or of an element of an array."""
+    """The facts about a job, or an element of an array."""
 
     attempts: list[Attempt]
     series: dict[Name, Points]
@@ -141,7 +141,7 @@ class _Job(NamedTuple):
 
 
 def _jobs(found: Iterable[Attempt], recorded: RecordedMetrics) -> dict[str, _Job]:
-    """Return what is known of each job that started or recorded something, in the order of their starts."""
+    """Return the facts about each job that started or recorded something, in the order of their starts."""
     jobs: defaultdict[str, _Job] = defaultdict(lambda: _Job([], {}, []))
     for attempt in found:
         if attempt.started is not None:
@@ -162,7 +162,7 @@ def _by_element(jobs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _state(last: Sequence[str], whole: Status) -> JobState:
-    """Return the state of an element by its last attempt; an end that is not known is not made up."""
+    """Return the state of an element by its last attempt; an unknown end is not invented."""
     ended = [state for state in JobState if state.value in last and state.is_final]
     if ended:
         return ended[0]
@@ -194,12 +194,12 @@ def _item(  # noqa: PLR0913, PLR0917 - what an item is made of
 
 
 def whole(step: float) -> int:
-    """Return the whole number below a step, which is what MLflow and TensorBoard take."""
+    """Return a step rounded down: MLflow and TensorBoard accept only whole steps."""
     return int(max(-_EXACT, min(_EXACT, step)) // 1)
 
 
 def fractional(item: Item) -> list[str]:
-    """Return the metrics with steps that `whole` changes."""
+    """Return the metrics whose steps `whole` changes."""
     changed = (name.metric for name, points in item.series.items() if any(map(_is_changed, points.steps)))
     return [*dict.fromkeys(changed)]
 
@@ -208,16 +208,16 @@ def _is_changed(step: float) -> bool:
     return whole(step) != step
 
 
-# --- Files that are written as a whole: readers see the old one or the new one, also after a crash
+# --- Files that are replaced as a whole: readers see the old or the new one, even after a crash
 
 STDOUT: Final = Path("-")
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of this one at the end, unless there is an error; stdout for ``-``.
+    """Open a file that replaces this one at the end, unless there is an error; stdout for ``-``.
 
-    What is there and is no regular file, such as a pipe, is written to.
+    An existing file that is not regular, such as a pipe, is written to.
 
     Raises:
         OSError: if it cannot be written; nothing is left behind then.
@@ -229,7 +229,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with _replacing(Path(os.path.realpath(path))) as stream:
             yield stream
     except OSError as error:
-        if error.filename is None:  # of a write, as of a full disk
+        if error.filename is None:  # a write failed, as on a full disk
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
@@ -244,7 +244,7 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
     try:
         try:
             stream = temporary.open("xb")
-        except OSError as error:  # the user knows no file of this name
+        except OSError as error:  # the user does not know this file's name
             raise OSError(error.errno, error.strerror) from None
         with stream:
             yield stream
@@ -262,7 +262,7 @@ COLUMNS: Final = ("run", "job", "metric", "rank", "step", "time", "value")
 
 
 def save_table(items: Iterable[Item], path: Path) -> int:
-    """Write the values of these into a file, as `replacing` does; return how many.
+    """Write the values of these items into a file, as `replacing` does; return how many.
 
     Raises:
         OSError: if it cannot be written, or a run cannot be read.
@@ -272,7 +272,7 @@ def save_table(items: Iterable[Item], path: Path) -> int:
 
 
 def write_table(items: Iterable[Item], stream: BinaryIO) -> int:
-    """Write the values of these and return how many; a time is ISO 8601 in UTC, empty where it is unknown.
+    """Write the values of these items and return how many; times are ISO 8601 in UTC, empty if unknown.
 
     Raises:
         OSError: if it cannot be written.
@@ -290,17 +290,17 @@ def write_table(items: Iterable[Item], stream: BinaryIO) -> int:
 
 
 def moment(seconds: float) -> str:
-    """Return a time in ISO 8601 in UTC; empty if it is unknown, or no time of a calendar."""
+    """Return a time in ISO 8601 in UTC; empty if it is unknown, or outside the calendar."""
     try:
         at = datetime.fromtimestamp(seconds, timezone.utc) if seconds else None
-    except (ValueError, OverflowError, OSError):  # of a damaged line, or a clock
+    except (ValueError, OverflowError, OSError):  # from a damaged line, or a wrong clock
         return ""
     return at.isoformat(timespec="milliseconds") if at else ""
 
 
-# --- A tar archive of what a run kept, with all that shows where it came from
+# --- A tar archive of what a run kept, with the records of its origin
 #
-# It has the same bytes for the same run: names in order, the time of the run, no owner. Links are not
+# The same run gives the same bytes: names are sorted, times are the run's, no owner. Links are not
 # followed.
 
 _README: Final = """\
@@ -351,7 +351,7 @@ def save_archive(runs: Iterable[Sequence[Item]], path: Path, show: Show) -> int:
 
 
 class _Folder:
-    """The part of an archive that one run is."""
+    """The part of an archive for one run."""
 
     def __init__(self, tar: tarfile.TarFile, items: Sequence[Item]) -> None:
         self._tar = tar
@@ -381,7 +381,7 @@ class _Folder:
         return len(self._members)
 
     def _keep(self, item: Item, path: str) -> Iterable[tuple[str, str]]:
-        """Add the files of an artifact; return what is odd about them."""
+        """Add the files of an artifact; return their problems."""
         found = outputs.kept(self._run.directory, path, item.artifacts[path])
         for file in found.files:
             with ownership.open_regular(file.place) as stream:
@@ -414,7 +414,7 @@ class _Hashed(io.RawIOBase):
 
 
 def _item_data(item: Item) -> dict[str, Any]:
-    """Return what is known of an item, for JSON."""
+    """Return the facts about an item, for JSON."""
     record = item.run.record
     return {
         "name": item.name,
@@ -457,8 +457,8 @@ def _as_json(value: object) -> str:
 
 # --- Event files of TensorBoard, by its own writer, without TensorFlow
 #
-# A run has a folder, as has each rank above 0 and each element below it: TensorBoard draws these as curves of
-# one plot. No other program writes a file of that name; it is written as a whole, and no other is touched.
+# A run has a folder, and below it each rank above 0 and each element has one: TensorBoard draws them as
+# curves of one plot. Only hpcdist writes a file of that name; it is replaced as a whole; others stay.
 
 _NEEDS: Final = "--tensorboard needs the package tensorboard"
 _HINT: Final = "install it with `pip install 'hpcdist[tensorboard]'`"
@@ -474,7 +474,7 @@ class _Scalar(NamedTuple):
 def write_tensorboard(found: Sequence[Item], folder: Path) -> Iterator[tuple[Item, Path, int]]:
     """Write the event files of a run and its elements; yield each with its folder and its number of values.
 
-    Values are floats of 32 bits there. One without a time has the time of the start.
+    Values are floats of 32 bits there. A value without a time gets the time of the start.
 
     Raises:
         ConfigError: if TensorBoard is not installed.
@@ -513,7 +513,7 @@ def _is_number(value: object) -> bool:
 
 
 def _utf8(text: str) -> str:
-    """Return a text as Protocol Buffers take it; lone surrogates, which JSON may have, are escaped."""
+    """Return a text for Protocol Buffers; lone surrogates, which JSON may have, are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,6 +1,6 @@
 """The files that the processes of a run record: ``tracking/JOB_ID/RESTART.TRY/rank-N.HOST.PID.jsonl``.
 
-Polyaxon's own client has a folder ``polyaxon-N`` there. How far each attempt got is read from the ends.
+Polyaxon's own client has a folder ``polyaxon-N`` there. The ends show how far each attempt got.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from hpcdist.runs.events import JOB_ID
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import JobState, split_id
 
-# --- The lines of a file: one of JSON for each call of `hpcdist_tracking`
+# --- The lines of a file: JSON, one for each call of `hpcdist_tracking`
 
 _PIECE: Final = 1 << 22
 _LONGEST: Final = 1 << 24
-"""Bytes of a line; a longer one is damaged, and must not fill the memory."""
+"""The most bytes of a line; a longer one is damaged, and must not fill the memory."""
 
 _NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Artifact(msgspec.Struct, frozen=True):
-    """A file or folder that is kept: its path below the outputs, and its hash when it was recorded."""
+    """A recorded file or folder: its path below the outputs, and its hash at that time."""
 
     kind: str
     path: str
@@ -95,13 +95,13 @@ def unread(path: Path, error: OSError) -> str:
 
 
 class EntryReader:
-    """Reads a file that may still be written to; a line that is not complete yet is left for later."""
+    """Reads a file that may still grow; an incomplete line is left for later."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._rest = b""
         self.damaged = 0
-        """How many whole lines were no entries."""
+        """The number of whole lines that are not entries."""
 
     def new(self) -> Iterator[TrackedEntry]:
         """Yield the entries that were not read before, up to where the file now ends.
@@ -118,7 +118,7 @@ class EntryReader:
             if newline:
                 yield from self._decoded(whole)
             if len(self._rest) > _LONGEST:
-                self._rest = b"?"  # so that the end of this line is no entry
+                self._rest = b"?"  # so that the end of this line is not read as an entry
 
     def _decoded(self, lines: bytes) -> list[TrackedEntry]:
         try:
@@ -143,15 +143,15 @@ _FILE: Final = re.compile(r"rank-([0-9]{1,9})\..{1,200}\.jsonl|polyaxon-([0-9]{1
 
 
 FirstJob = Callable[[str], tuple[str, int]]
-"""From the id of a job or element to the id in the run's first job, and the number of its job."""
+"""Maps the id of a job or element to the id in the run's first job, and the number of its job."""
 
 
 class Recorded(NamedTuple):
     """What one process recorded: a file, or the folder of Polyaxon's client.
 
-    ``job``: the job or the element of an array; of a later job of the run the first one with this element.
-    ``attempt``: which job of the run it was, how often the batch system had started that before, and the
-    script its program. They sort by job, attempt and rank.
+    ``job``: the job or the element of an array; for a later job, the run's first job with this element.
+    ``attempt``: the number of the job in the run, of earlier starts by the batch system, and of earlier
+    starts of the program by the script. They sort by job, attempt and rank.
     """
 
     job: str
@@ -166,7 +166,7 @@ class Recorded(NamedTuple):
 
 
 def recorded(directory: RunDirectory, losses: Losses, first: FirstJob | None = None) -> list[Recorded]:
-    """Return what the processes of a run recorded, in this order; names that no process writes are ignored.
+    """Return the records of a run's processes, in this order; other names are ignored.
 
     Folders that cannot be read are added to ``losses``. ``first``: what `first_job` returned, if it is known.
 
@@ -180,7 +180,7 @@ def recorded(directory: RunDirectory, losses: Losses, first: FirstJob | None = N
 def first_job(directory: RunDirectory) -> FirstJob:
     """Return a function from the id of a job or element to the id in the run's first job, and its number.
 
-    Later jobs of a run continue what earlier ones began.
+    Later jobs of a run continue earlier ones.
     """
     with suppress(ConfigError):
         jobs = rundir.read(directory).jobs
@@ -215,7 +215,7 @@ def _names(folder: Path, name: re.Pattern[str], losses: Losses) -> Iterator[re.M
 
 
 def entries(file: Recorded, losses: Losses) -> Iterator[TrackedEntry]:
-    """Yield what one process recorded; what cannot be read is added to ``losses``."""
+    """Yield the entries of one process; files that cannot be read are added to ``losses``."""
     try:
         if file.is_polyaxon:
             yield from _polyaxon(file.path, losses)
@@ -249,10 +249,10 @@ _LONGEST_EVENT: Final = 1 << 16
 
 
 def _polyaxon(folder: Path, losses: Losses) -> Iterator[TrackedEntry]:
-    """Yield a line of each metric as an entry, then params, tags and models, without what is damaged.
+    """Yield each line of each metric as an entry, then params, tags and models, without damaged ones.
 
-    The client has a file a metric, of lines ``step|timestamp|metric``; in its name a slash is ``__``. Params,
-    tags and models without a step come at the end of the program.
+    The client has a file per metric, with lines ``step|timestamp|metric``; in its name a slash is ``__``.
+    Params, tags and models without a step are written at the end of the program.
 
     Raises:
         OSError: if a folder cannot be read.
@@ -290,7 +290,7 @@ def _value(name: str, line: bytes) -> TrackedEntry | None:
 
 
 def _events(file: Path, losses: Losses) -> Iterator[bytes]:
-    """Yield the lines of a file of events, which has a line of their names first."""
+    """Yield the lines of a file of events, whose first line has the names of columns."""
     try:
         with ownership.open_regular(file) as stream:
             stream.readline(_LONGEST_EVENT)
@@ -301,7 +301,7 @@ def _events(file: Path, losses: Losses) -> Iterator[bytes]:
 
 
 def _models(run: Path, folder: Path, losses: Losses) -> Iterator[TrackedEntry]:
-    """Yield the models, each with its path relative to the outputs of its job, which are next to them."""
+    """Yield the models, each with its path relative to the outputs of its job."""
     outputs = folder.parents[3] / "outputs"
     if "_" in folder.parents[1].name:  # an element of an array
         outputs /= "element"
@@ -312,7 +312,7 @@ def _models(run: Path, folder: Path, losses: Losses) -> Iterator[TrackedEntry]:
 
 
 def _model_paths(run: Path, losses: Losses) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the path and the summary of each model; a model at a step is a line of a file."""
+    """Yield the path and the summary of each model; a model with a step is a line of a file."""
     for each in filter(_is_model, _listed(run / "lineages.plx.json")):
         summary = each.get("summary") if isinstance(each.get("summary"), dict) else {}
         if isinstance(each.get("path"), str) and not summary.get("is_event"):
@@ -335,7 +335,7 @@ def _floats(summary: Mapping[str, Any]) -> dict[str, float | str]:
 
 
 def has_model(file: Recorded) -> bool:
-    """Return whether Polyaxon's client logged a model: at a step, which is an event, or without one."""
+    """Return whether Polyaxon's client logged a model, with a step (an event) or without."""
     return file.is_polyaxon and any(
         any((run / "events" / "model").glob("*")) or any(map(_is_model, _listed(run / "lineages.plx.json")))
         for run in _sorted(file.path / "runs")
@@ -368,9 +368,9 @@ def _properties(file: Path) -> Iterator[TrackedEntry]:
         )
 
 
-# --- How far each attempt got, and what the next one did again
+# --- How far each attempt got, and which steps the next one repeated
 #
-# Only the beginning and the end of each file are read, so that a hundred attempts with long records take no
+# Only the beginning and the end of each file are read, so a hundred attempts with long records take no
 # longer than their listing.
 
 _MOST_FILES: Final = 10_000
@@ -379,11 +379,11 @@ _ENDS: Final = (1 << 14, 1 << 20)
 
 
 class AttemptProgress(NamedTuple):
-    """How far an attempt got; what is not known is None.
+    """How far an attempt got; None is unknown.
 
     ``number``: its HPCDIST_ATTEMPT. ``step``: the last step that its first rank recorded. ``lost_steps``:
-    how many of its steps were done again, as the next attempt that recorded any resumed from an earlier one.
-    ``lost_seconds``: from the last change of a file of the checkpoints to its end, if it did not complete.
+    the number of its steps that were repeated, since the next attempt with steps resumed before them.
+    ``lost_seconds``: from the last change of a checkpoint file to its end, if it did not complete.
     """
 
     number: int | None = None
@@ -401,20 +401,20 @@ class StepRange(NamedTuple):
 
     @property
     def begins_after(self) -> float:
-        """The step from which the attempt resumed: one interval of its record before its first one."""
+        """The step from which the attempt resumed: one recording interval before its first step."""
         ahead = self.second is not None and self.second > self.first
         return self.first - (self.second - self.first if ahead and self.second else 1)
 
     def done_again_by(self, follower: StepRange) -> float:
-        """Return how many of these steps the next attempt did again; 0 where it recorded later ones alone.
+        """Return how many of these steps the next attempt repeated; 0 if it recorded only later ones.
 
-        A program that saves at a signal may record a step then that lies between two of its intervals.
+        A program that saves at a signal may then record a step within an interval.
         """
         return max(0.0, self.last - follower.begins_after) if follower.first <= self.last else 0.0
 
 
 def progress(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[AttemptProgress]:
-    """Return how far these attempts of a run got; they are in the order of their starts."""
+    """Return how far these attempts of a run got, in the order of their starts."""
     numbers = {(each.job, each.name): each for each in attempt_files.numbered(directory)}
     followers: dict[str, StepRange | None] = {}
     found: list[AttemptProgress] = []
@@ -431,7 +431,7 @@ def progress(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[Attem
 
 
 def _lost_seconds(directory: RunDirectory, attempt: Attempt, own: Numbered, *, is_last: bool) -> float | None:
-    """Return the seconds from the last checkpoint, or from the start where that is later, to the end."""
+    """Return the seconds from the last checkpoint, or from the start if it is later, to the end."""
     if attempt.state == JobState.COMPLETED.value or attempt.started is None or attempt.ended is None:
         return None
     saved = _newest(directory, attempt) if is_last else attempt_files.saved(directory, own)
@@ -439,7 +439,7 @@ def _lost_seconds(directory: RunDirectory, attempt: Attempt, own: Numbered, *, i
 
 
 def _newest(directory: RunDirectory, attempt: Attempt) -> float | None:
-    """Return when a file of the checkpoints was changed last; None for no files, or too many."""
+    """Return when a checkpoint file was last changed; None for no files, or too many."""
     top = directory.path / "checkpoints" / split_id(attempt.job)[1]
     times = [*islice(_times(top), _MOST_FILES + 1)]
     return max(times, default=None) if len(times) <= _MOST_FILES else None
@@ -480,7 +480,7 @@ def _steps_of(file: Path) -> StepRange | None:
 
 
 def _steps_in(lines: Iterable[bytes]) -> Iterator[float]:
-    """Yield the steps of these lines; one that is cut or damaged has none."""
+    """Yield the steps of these lines, without truncated and damaged lines."""
     for line in lines:
         with suppress(*_INVALID):
             entry = _decoder.decode(line)

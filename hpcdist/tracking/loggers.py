@@ -1,8 +1,8 @@
 """Metrics that other loggers write into the outputs of a run.
 
 ``metrics.json``, ``metrics.jsonl``, ``metrics.csv`` and ``progress.csv``: Lightning's CSVLogger writes
-``metrics.csv``, Ray and RLlib ``progress.csv``. Event files of TensorBoard. Runs of MLflow; those in
-``mlruns-N`` are of rank N, for which the importer of Azure ML provides. Other files in JSON are opened: the
+``metrics.csv``, Ray and RLlib ``progress.csv``. Event files of TensorBoard. Runs of MLflow; runs in
+``mlruns-N`` are of rank N, as the importer of Azure ML arranges. Other files in JSON are opened, as the
 traces of Horovod and PyTorch (`hpcdist.tracking.traces`) may have any name.
 """
 
@@ -29,19 +29,19 @@ from hpcdist.tracking import files, traces
 from hpcdist.tracking.files import Artifact, Losses, TrackedEntry
 
 _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoch")
-"""Which key of a line is its step: the first of these that it has."""
+"""The keys of a line that may be its step; the first present one is."""
 
 _DEPTH: Final = 4
 _MOST_BYTES: Final = 1 << 30
 _MOST_JSON: Final = 1 << 26
-"""One value of JSON takes many times its size in memory; lines are read one by one."""
+"""A JSON document takes many times its size in memory; lines are read one by one."""
 
 _LONGEST_LINE: Final = 1 << 20
 _RANK: Final = re.compile(r"(?:^|/)mlruns-([0-9]{1,9})/")
 
 
 class LoggerFile(NamedTuple):
-    """What one file has, as if this rank had recorded it; files come in the order of their times."""
+    """Metrics read from one file, attributed to a rank; files come in the order of their times."""
 
     job: str
     entries: Iterable[TrackedEntry]
@@ -49,7 +49,7 @@ class LoggerFile(NamedTuple):
 
 
 def read(directory: RunDirectory, losses: Losses) -> Iterator[LoggerFile]:
-    """Yield the numbers of these files; what could not be read is added to ``losses``."""
+    """Yield the metrics of these files; files that cannot be read are added to ``losses``."""
     boards: dict[str, list[Path]] = {}
     for file, job, outputs in _places(directory, _may_have_metrics):
         if is_board(file.name):
@@ -70,7 +70,7 @@ def read(directory: RunDirectory, losses: Losses) -> Iterator[LoggerFile]:
 
 
 def mlflow_runs(directory: RunDirectory) -> Iterator[LoggerFile]:
-    """Yield the runs of MLflow, which alone may have more than metrics: models, params and tags.
+    """Yield the runs of MLflow; only they may have models, params and tags, too.
 
     Raises:
         OSError: if one cannot be read.
@@ -87,7 +87,7 @@ def _mlflow_logs(file: Path, job: str, outputs: Path) -> Iterator[LoggerFile]:
 
 
 def _places(directory: RunDirectory, wanted: Callable[[str], bool]) -> Iterator[tuple[Path, str, Path]]:
-    """Yield each file with its job or element and the outputs of that, in the order of their times."""
+    """Yield each file with its job or element, and its outputs folder, in the order of their times."""
     outputs, started = directory.outputs, attempt_files.of_programs(directory)
     of_run = events.last_started(event for event in started if "_" not in event.job_id)
     there = () if outputs.is_symlink() else _timed(outputs, _DEPTH, wanted)
@@ -98,7 +98,7 @@ def _places(directory: RunDirectory, wanted: Callable[[str], bool]) -> Iterator[
 
 
 def _timed(folder: Path, depth: int, wanted: Callable[[str], bool]) -> Iterator[tuple[float, Path]]:
-    """Yield the files of such names with their times; links are not followed."""
+    """Yield the files with wanted names, and their times; links are not followed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and depth > 1:
@@ -114,7 +114,7 @@ def _may_have_metrics(name: str) -> bool:
 
 
 def _of_trace(file: Path, job: str, losses: Losses) -> Iterator[LoggerFile]:
-    """Yield what a timeline of Horovod or a trace of PyTorch has; ``losses`` says where one is cut short."""
+    """Yield the metrics of a Horovod timeline or a PyTorch trace; ``losses`` notes a truncated file."""
     with ownership.open_regular(file) as stream:
         written_at = os.fstat(stream.fileno()).st_mtime
         if metrics := traces.horovod(stream):
@@ -199,14 +199,14 @@ MISSING: Final = (
 _Curve = tuple[str, ...]
 
 _LONGEST: Final = 1 << 26
-"""Bytes of a record; what is longer is damaged, and must not fill the memory."""
+"""Bytes of a record; a longer one is damaged, and must not fill the memory."""
 
 _HEAD: Final = 12
 _TAIL: Final = 4
 
 _START: Final = re.compile(r"(?:version|run|attempt|try|restart)?[-_]?[0-9]+")
 _DIGITS_OF_TIME: Final = 6
-"""A folder may be of one start of the program: ``version_1``, ``Nov23_06-10-00_node1``."""
+"""Names of folders for one start of the program: ``version_1``, ``Nov23_06-10-00_node1``."""
 
 
 def is_board(name: str) -> bool:
@@ -215,10 +215,10 @@ def is_board(name: str) -> bool:
 
 
 def read_tensorboard(files: Iterable[Path], top: Path) -> list[list[TrackedEntry]]:
-    """Return the scalars of each of these files, which are of one job and lie below a folder.
+    """Return the scalars of each of these files, which belong to one job and are below a folder.
 
-    Keras writes the same metrics into ``train`` and ``validation``, SummaryWriter.add_scalars into a folder a
-    curve: where several folders have a metric, their names come before it. An incomplete or damaged record
+    Keras writes the same metrics into ``train`` and ``validation``, SummaryWriter.add_scalars into a folder
+    per curve: if several folders have a metric, their names are its prefix. An incomplete or damaged record
     ends its file.
 
     Raises:
@@ -272,14 +272,14 @@ def _scalars(file: Path) -> Iterator[TrackedEntry]:
                 plugin = plugins.setdefault(value.tag, value.metadata.plugin_data.plugin_name)
                 if kind == "simple_value":
                     metrics[value.tag] = value.simple_value
-                elif kind == "tensor" and plugin == "scalars":  # only the first of a name has its plugin
+                elif kind == "tensor" and plugin == "scalars":  # only a name's first value has its plugin
                     metrics[value.tag] = float(make_ndarray(value.tensor).item())
             if metrics:
                 yield TrackedEntry(at=event.wall_time, step=float(event.step), metrics=metrics)
 
 
 def _records(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the whole records; what is not yet written to its end is left out."""
+    """Yield the whole records; one that is still being written is left out."""
     left = _MOST_BYTES
     while left > 0 and len(head := stream.read(_HEAD)) == _HEAD:
         (size,) = struct.unpack("<Q4x", head)
@@ -307,8 +307,8 @@ _OWN_TAG: Final = "mlflow."
 def read_mlflow(experiment: Path, outputs: Path) -> Iterator[list[TrackedEntry]]:
     """Yield what each run of an experiment recorded, in the order of their starts, and then the models.
 
-    What is damaged is left out. The metrics of a child have its name in front. The path of a model is the one
-    below ``outputs``.
+    Damaged parts are left out. A child's metrics have its name as a prefix. The path of a model is relative
+    to ``outputs``.
     """
     for run in sorted(_folders(experiment), key=_start):
         if (run / "metrics").is_dir():
@@ -366,7 +366,7 @@ def _model(place: Path, run: Path, outputs: Path) -> Iterator[TrackedEntry]:
 
 
 def _value(text: str) -> float | str:
-    """Return a param, which MLflow keeps as text, as the number that it is."""
+    """Return a param as a number if it is one; MLflow keeps text."""
     with suppress(ValueError, RecursionError, OverflowError):
         number: object = json.loads(text)
         if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number):
@@ -385,5 +385,5 @@ def _texts(folder: Path) -> dict[str, str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files below a folder by their names, none of a link."""
+    """Return the files below a folder by their names, without links."""
     return [] if folder.is_symlink() else sorted(files.below(folder))

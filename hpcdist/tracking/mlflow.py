@@ -1,8 +1,8 @@
-"""A server of MLflow: an item is a run there, found again by its tag ``hpcdist.run``; what is new is sent.
+"""A server of MLflow: an item is a run there, found again by its tag ``hpcdist.run``; only new data is sent.
 
-MLflow's own client sends. A kill at any moment leaves what the next export completes: a run is made together
-with its tag, points are compared with the history that is there, files are sent again unless the list of
-them, which is sent last, has their hashes, and a version of a model is found by its run and hash.
+MLflow's own client sends. After a kill at any moment the next export completes the rest: a run is created
+with its tag, points are compared with the server's history, files are sent again unless the list of files,
+which is sent last, has their hashes, and a version of a model is found by its run and hash.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from hpcdist.tracking.export import Item, Name
 from hpcdist.tracking.files import Artifact
 from hpcdist.tracking.mlflow_client import answers, connect
 
-# --- What MLflow takes: names, values, times and states
+# --- What MLflow accepts: names, values, times and states
 #
 # Source: mlflow/utils/validation.py of MLflow 3.17, and mlflow/store/tracking/sqlalchemy_store.py, which
 # keeps infinities as the largest numbers.
 
 PARAM: Final = 6000
-"""Characters of a param's value."""
+"""The most characters of a param's value."""
 
 TAG_LENGTH: Final = 5000
 RUNNING: Final = "RUNNING"
 _KEY: Final = 250
 _PART: Final = 60
-"""Characters that are left of the name of a file, before and after its dot; some take four bytes."""
+"""The most characters of a file's name, before and after its dot; some take four bytes."""
 
 _ODD_IN_PATH: Final = re.compile(r"[^ !$&'()*+,\-.:;=@\[\]^_`{}~\w]")
 _ODD: Final = re.compile(r"[^/\w.\- :]")
@@ -65,7 +65,7 @@ class MetricPoint(NamedTuple):
 
     @property
     def stored(self) -> tuple[float | str, int, int]:
-        """What is equal for a point and for what MLflow answers of it."""
+        """A key that is equal for a point and for MLflow's answer about it."""
         if math.isnan(self.value):
             return "nan", self.at, self.step
         most = sys.float_info.max
@@ -73,7 +73,7 @@ class MetricPoint(NamedTuple):
 
 
 def key(name: str) -> str:
-    """Return a name that MLflow takes; one that has to be changed gets a hash, so that none are mixed."""
+    """Return a name that MLflow accepts; a changed one gets a hash, so that names stay distinct."""
     clean = _ODD.sub("_", name)
     normal = posixpath.normpath(clean)
     is_path = clean and normal == clean and not clean.startswith(("..", "/")) and clean != "."
@@ -88,9 +88,9 @@ def _hash(name: str) -> str:
 
 
 def file_path(name: str) -> str:
-    """Return the path of a file as MLflow keeps it: it reads one as a part of a URL.
+    """Return the path of a file for MLflow, which reads it as a part of a URL.
 
-    A part of it that has to be changed gets a hash.
+    A part that has to be changed gets a hash.
     """
     return "/".join(_part(part) for part in name.split("/"))
 
@@ -108,34 +108,34 @@ def metric_key(name: Name) -> str:
 
 
 def points(item: Item) -> Iterator[MetricPoint]:
-    """Yield the values; one without a time has the time of the start."""
+    """Yield the values; a value without a time gets the time of the start."""
     keys = {name: metric_key(name) for name in item.series}
     for name, step, at, value in item.points():
         yield MetricPoint(keys[name], value, round((at or item.begin) * 1000), export.whole(step))
 
 
 def param_text(value: Any) -> str:
-    """Return a param's value: text as it is, all else as JSON."""
+    """Return a param's value: text unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def is_same(there: str, own: str) -> bool:
-    """Whether MLflow has this value of a param, or as much of it as it takes."""
+    """Whether MLflow has this value of a param, or as much of it as MLflow accepts."""
     return there == own or (len(there) == PARAM and own.startswith(there))
 
 
 def run_status(state: JobState) -> str:
-    """Return the status of a run; MLflow has no word for an unknown end, and none is made up."""
+    """Return the status of a run; MLflow has no status for an unknown end, and none is invented."""
     return _STATUS.get(state, RUNNING)
 
 
 def model_name(item: Item, path: str) -> str:
-    """Return the name of a registered model, which has no slash and no colon."""
+    """Return the name of a registered model, without slashes and colons."""
     return re.sub(r"[/:]", ".", key(f"{item.run.record.name}-{path}"))
 
 
 def changes(item: Item, params: Mapping[str, str]) -> Iterator[str]:
-    """Yield what MLflow does not take of an item and was changed, as sentences."""
+    """Yield what was changed in an item because MLflow does not accept it, as sentences."""
     metrics = sorted({name.metric for name in item.series})
     found = (("metrics", metrics, key), ("params", params, key), ("tags", item.tags, key))
     for what, names, form in (*found, ("files", item.artifacts, file_path)):
@@ -150,7 +150,7 @@ def changes(item: Item, params: Mapping[str, str]) -> Iterator[str]:
 # --- Artifacts of a run, and its models in the registry
 
 TAG: Final = "hpcdist.run"
-"""The tag of runs and versions that has an item's key."""
+"""The tag of runs and versions for an item's key."""
 
 _HASH: Final = "hpcdist.sha256"
 _FOLDER: Final = "hpcdist"
@@ -168,9 +168,9 @@ class Store:
         self._item = item
 
     def send(self, texts: Mapping[str, str]) -> tuple[int, int, list[str]]:
-        """Send artifacts, these documents and models that are not there.
+        """Send artifacts, these documents and models that the server lacks.
 
-        Return how many files and how many models, and what is odd about others, as sentences.
+        Return the numbers of files and models, and problems of others, as sentences.
 
         Raises:
             ServiceError: if the server keeps files in a folder of another machine.
@@ -201,7 +201,7 @@ class Store:
         )
 
     def _sent(self) -> dict[str, str]:
-        """Return the hashes of the files that are there."""
+        """Return the hashes of the server's files."""
         if _LIST not in [file.path for file in self._client.list_artifacts(self._run_id, _FOLDER)]:
             return {}
         with tempfile.TemporaryDirectory() as folder:
@@ -224,7 +224,7 @@ class Store:
         return count, odd
 
     def _send_file(self, file: outputs.KeptFile) -> None:
-        """Send a file under the name that MLflow takes; its client has no argument for that."""
+        """Send a file under the name that MLflow accepts; its client has no argument for the name."""
         target = self._path(file.path)
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder, target.name)
@@ -238,7 +238,7 @@ class Store:
         return PurePath(file_path(str(own)))
 
     def _register(self, odd: Mapping[str, str]) -> int:
-        """Make a version of each model that has none of this run and hash; return how many."""
+        """Register a version of each model without one of this run and hash; return how many."""
         found = self._item.artifacts.items()
         models = {path: each for path, each in found if each.kind == "model" and path not in odd}
         there = self._versions() if models else set()
@@ -271,17 +271,17 @@ class Store:
 
 
 def _identity(artifact: Artifact) -> str:
-    """Return the recorded hash; other clients than ours leave none."""
+    """Return the recorded hash; only hpcdist's client records one."""
     return artifact.sha256 or f"{artifact.bytes} bytes"
 
 
 def check_reachable(uri: str, place: str) -> None:
     """Refuse to write files of a server into a folder of this machine.
 
-    A server without ``--serve-artifacts`` names a folder on its machine, and MLflow's client writes there.
+    Without ``--serve-artifacts`` a server names a folder on its machine, and MLflow's client writes there.
 
     Raises:
-        ServiceError: if it is not here, or no place at all.
+        ServiceError: if it is on another machine, or invalid.
     """
     try:
         scheme, _, path, _, _ = urlsplit(place)
@@ -299,11 +299,11 @@ def check_reachable(uri: str, place: str) -> None:
 
 _METRICS: Final = 1000
 _PARAMS: Final = 20
-"""How many of them a request has at most; one of more than 1 MB is refused."""
+"""The most entries of a request; one of more than 1 MB is refused."""
 
 
 class Sent(NamedTuple):
-    """What was new of an item."""
+    """The new data of an item."""
 
     run_id: str
     points: int
@@ -313,7 +313,7 @@ class Sent(NamedTuple):
 
 
 class Server:
-    """A server, and the points that it is known to have.
+    """A server, and the points that it certainly has.
 
     ``experiment``: the name of the experiment there; empty: the name of each run's experiment.
     """
@@ -325,7 +325,7 @@ class Server:
         self._known: dict[tuple[str, str], set[object]] = {}
 
     def send(self, found: Sequence[Item]) -> Iterator[tuple[Item, Sent, list[Problem]]]:
-        """Send a run and the elements of its array; yield what was new of each, and warnings.
+        """Send a run and the elements of its array; yield the new data of each, and warnings.
 
         Raises:
             ServiceError: if the server refuses, fails or does not answer.
@@ -339,7 +339,7 @@ class Server:
                 with answers(self.uri):
                     sent, problems = self._send(item, params, {} if item.element else texts, parent)
             except ServiceError:
-                self._known.clear()  # of the last points it is not known whether they are there
+                self._known.clear()  # it is unknown whether the server has the last points
                 raise
             parent = parent or sent.run_id
             yield item, sent, problems
@@ -357,7 +357,7 @@ class Server:
         return Sent(run.info.run_id, points, new, count, models), problems
 
     def _run(self, item: Item, parent: str) -> Any:
-        """Return the run of an item, which is made unless it is there."""
+        """Return the run of an item, which is created if the server has none."""
         number = self._experiment_id(self._experiment or item.run.record.name)
         tags = _tags(item, parent)
         query = f"tags.`{TAG}` = '{item.key}'"
@@ -371,7 +371,7 @@ class Server:
         return there[0]
 
     def _log(self, run_id: str, kind: str, entities: Iterable[Any], most: int) -> int:
-        """Send these, at most so many at once; return how many."""
+        """Send these, at most ``most`` at once; return how many."""
         left, count = iter(entities), 0
         while batch := [*islice(left, most)]:
             self._client.log_batch(run_id, **{kind: batch})
@@ -394,7 +394,7 @@ class Server:
         return self._log(run.info.run_id, "metrics", new, _METRICS)
 
     def _is_new(self, run: Any, point: MetricPoint) -> bool:
-        """Return whether MLflow does not have a point; it then counts as one that it has."""
+        """Return whether MLflow lacks a point, and remember the point as sent."""
         place = run.info.run_id, point.key
         if place not in self._known:
             history = self._client.get_metric_history(*place) if point.key in run.data.metrics else ()
@@ -448,7 +448,7 @@ def _hosts(item: Item) -> list[str]:
 
 
 def _code(item: Item) -> dict[str, str]:
-    """Return the commit that the program was of."""
+    """Return the commit of the program."""
     found = code_record.read(item.run.directory)
     texts = {"commit": found.commit, "branch": found.branch, "repoURL": found.remote}
     return {f"mlflow.source.git.{name}": text for name, text in texts.items() if text is not None}

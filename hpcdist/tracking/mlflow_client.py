@@ -1,6 +1,6 @@
 """MLflow's own client within bounds, and its errors as sentences.
 
-Credentials come from MLflow's own variables alone: ``MLFLOW_TRACKING_USERNAME`` and others.
+Credentials come only from MLflow's own variables: ``MLFLOW_TRACKING_USERNAME`` and others.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _DEFAULTS: Final = {
 """A server that hangs is given up after two minutes; MLflow's own defaults wait for a quarter of an hour."""
 
 _CAUSE: Final = re.compile(r"Caused by \w+\((?:.*?\): )?[\"']?(.*?)[\"']?\)\)$")
-"""What urllib3 says last, behind the URL and the number of tries."""
+"""The end of urllib3's message, after the URL and the number of tries."""
 
 _LOGIN: Final = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
 _AGAIN: Final = "export again when it answers: what is there is not sent twice"
 
 _SECONDS: Final = 600.0
-"""What one call may take, whose requests MLflow bounds only between two bytes of an answer."""
+"""The time limit of one call: MLflow limits only the time between two bytes of an answer."""
 
 _BYTES: Final = 1 << 30
 """The memory that one call may take, as MLflow reads any answer whole."""
 
 _SLOWEST: Final = 20_000
-"""Bytes a second that a connection has at least."""
+"""The least bytes per second of a connection."""
 
 
 def connect(uri: str) -> Bounded:
@@ -60,7 +60,7 @@ def connect(uri: str) -> Bounded:
         hint = "install it with `pip install 'hpcdist[mlflow]'`"
         raise ConfigError(Problem(f"--mlflow needs the package mlflow-skinny: {error}", hint=hint)) from None
     for logger in ("mlflow", "urllib3"):
-        logging.getLogger(logger).setLevel(logging.CRITICAL)  # what fails is reported here
+        logging.getLogger(logger).setLevel(logging.CRITICAL)  # failures are reported here
     from mlflow.exceptions import MlflowException
 
     try:
@@ -71,16 +71,16 @@ def connect(uri: str) -> Bounded:
 
 
 class NoAnswer(ServiceError):  # noqa: N818 - there is no answer
-    """The server does not answer; what else is asked of it would wait as long."""
+    """The server does not answer; any other request would wait as long."""
 
 
 class _Late(BaseException):
-    """No error that MLflow's client would take for one of a request."""
+    """Not an Exception, so MLflow's client does not catch it as a failed request."""
 
 
 @contextmanager
 def _memory(size: int) -> Iterator[None]:
-    """Let this process map ``size`` bytes more than now; what needs more raises MemoryError."""
+    """Let this process map ``size`` bytes more than now; beyond that, MemoryError is raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + size
@@ -93,9 +93,9 @@ def _memory(size: int) -> Iterator[None]:
 
 
 class Bounded:
-    """MLflow's client, whose calls have bounds in time and memory, and raise MLflow's errors and ours alone.
+    """MLflow's client with limits of time and memory; calls raise only MLflow's errors and ours.
 
-    ``seconds``: of one call; one that sends a file has more by its size.
+    ``seconds``: for one call; sending a file has more time, by its size.
     """
 
     def __init__(self, client: Any, uri: str, seconds: float = _SECONDS) -> None:
@@ -120,7 +120,7 @@ class Bounded:
         except _Late:
             problem = Problem(f"MLflow at {self._uri}: no whole answer in {seconds:g} s", hint=_AGAIN)
             raise NoAnswer(problem) from None
-        except Exception as error:  # also whatever its client makes of an answer in no form
+        except Exception as error:  # also errors of its client about a malformed answer
             hint = "is it a server of MLflow?"
             if MemoryError in {type(error), type(error.__context__)}:
                 message = f"MLflow at {self._uri}: an answer of more than {_BYTES >> 30} GiB"

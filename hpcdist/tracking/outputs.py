@@ -1,4 +1,4 @@
-"""The files of a run's outputs, and whether they still are what was recorded of them."""
+"""The files of a run's outputs, and whether they still match their records."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def outputs(
     known: RecordedMetrics | None = None,
     remote: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Output]:
-    """Return what was recorded and all other files, by their paths; links are not followed.
+    """Return recorded artifacts and all other files, by their paths; links are not followed.
 
-    ``known``: what the run recorded, if that was read before. ``remote``: the bytes of files that are only on
-    its remote, or different there.
+    ``known``: the run's records, if read before. ``remote``: the bytes of files that are only on its remote,
+    or differ there.
 
     Raises:
         OSError: if the run's files cannot be read.
@@ -71,9 +71,9 @@ def artifacts(entries: Iterable[tuple[str, TrackedEntry]]) -> dict[str, Artifact
 
 
 def place(job: str, artifact: Artifact) -> str | None:
-    """Return the path of what a job or an element recorded, below the outputs; None if it is outside.
+    """Return the path of a job's or element's artifact below the outputs; None if it is outside.
 
-    A model of Polyaxon's own client is next to them: its path begins with ``../tracking``.
+    A model of Polyaxon's own client is next to the outputs: its path begins with ``../tracking``.
     """
     path = Path(os.path.normpath(Path(split_id(job)[1], artifact.path)))
     is_outside = path.parts[:1] in {(), ("..",)} and path.parts[:2] != _NEXT_TO.parts
@@ -81,13 +81,13 @@ def place(job: str, artifact: Artifact) -> str | None:
 
 
 def top(directory: RunDirectory, path: str) -> Path:
-    """Return the folder that no link of this artifact may leave."""
+    """Return the folder that links of this artifact must not leave."""
     folder = directory.outputs
     return folder / _NEXT_TO if _NEXT_TO in Path(path).parents else folder
 
 
 def _others(folder: Path, recorded: Iterable[str]) -> Iterator[Output]:
-    """Yield the files that were not recorded, also not with a folder."""
+    """Yield the files that were not recorded, alone or with their folder."""
     known = {folder / path for path in recorded}
     for place, folders, names in () if folder.is_symlink() else os.walk(folder):
         folders[:] = [name for name in folders if Path(place, name) not in known]
@@ -102,7 +102,7 @@ def _others(folder: Path, recorded: Iterable[str]) -> Iterator[Output]:
 def check(directory: RunDirectory, output: Output) -> str:
     """Return how an output compares with its record: ``ok``, ``changed``, ``missing`` or ``unreadable``.
 
-    Empty for one without a recorded hash.
+    Empty without a recorded hash.
     """
     if not output.sha256:
         return ""
@@ -116,12 +116,12 @@ def check(directory: RunDirectory, output: Output) -> str:
 
 
 def real(path: Path) -> Path:
-    """Return where a path leads to; `Path.resolve` ends with a RuntimeError where links are a loop."""
+    """Return where a path leads; `Path.resolve` raises RuntimeError for a loop of links."""
     return Path(os.path.realpath(path))
 
 
 def _hash(path: Path, within: Path) -> str:
-    """Return the SHA-256 of a file, or of the list of a folder, as `hpcdist_tracking` computes them."""
+    """Return the SHA-256 of a file, or of a folder's list, as `hpcdist_tracking` computes it."""
     if not path.is_dir():
         return _hash_of_file(path, within)
     digest = hashlib.sha256()
@@ -142,7 +142,7 @@ def _hash_of_file(path: Path, within: Path) -> str:
     return digest.hexdigest()
 
 
-# --- The files of artifacts and models, as they now lie in the outputs; links are not followed
+# --- The files of artifacts and models that are now in the outputs; links are not followed
 
 _WHY: Final = {
     "missing": "is no longer there",
@@ -159,7 +159,7 @@ class KeptFile(NamedTuple):
 
 
 class KeptArtifact(NamedTuple):
-    """What there is of an artifact; ``odd``: paths with what is odd about them, as the end of a sentence."""
+    """The files of an artifact; ``odd``: paths with their problem, as the end of a sentence."""
 
     files: tuple[KeptFile, ...]
     odd: tuple[tuple[str, str], ...]
@@ -171,7 +171,7 @@ def in_run(path: str) -> str:
 
 
 def kept(directory: RunDirectory, path: str, artifact: Artifact) -> KeptArtifact:
-    """Return the files of an artifact, after reading all once."""
+    """Return the files of an artifact, after reading each once."""
     recorded = Output(path, artifact.kind, artifact.bytes, artifact.sha256)
     why = _WHY.get(check(directory, recorded))
     odd = [(path, why)] if why else []

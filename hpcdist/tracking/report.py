@@ -1,4 +1,4 @@
-"""The page: one file of HTML with its style, its scripts and its data, which asks for nothing else."""
+"""The page: one HTML file with its style, scripts and data, which loads nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from hpcdist.tracking.report_plots import Curve, Plot, SearchView, plots
 from hpcdist.tracking.series import RecordedMetrics
 
 _MODELS: Final = 400_000
-"""Characters of the table of models."""
+"""The most characters of the table of models."""
 
 _END: Final = re.compile("</(?=script|style)", re.IGNORECASE)
 _NO_PLOTLY: Final = "a report needs Plotly, which is not installed"
@@ -60,7 +60,7 @@ class Collected(NamedTuple):
 
 
 Cut = Callable[[object], str]
-"""What shortens a text, and masks secrets in it."""
+"""Shortens a text, and masks secrets in it."""
 
 
 class StudyView(NamedTuple):
@@ -71,7 +71,7 @@ class StudyView(NamedTuple):
     rows: Sequence[Sequence[str]]
     lines: Sequence[str]
     figure: Callable[[Cut], dict[str, Any] | None] | None
-    """Returns its plot as Plotly has it, with texts as they may be shown."""
+    """Returns its plot in Plotly's form, with texts that are safe to show."""
 
 
 class Content(NamedTuple):
@@ -93,17 +93,17 @@ class Content(NamedTuple):
     studies: Sequence[StudyView]
     models: Share[Tracked]
     secrets: frozenset[str] = frozenset()
-    """Values that look like secrets, which are masked wherever they stand."""
+    """Values that look like secrets, which are masked everywhere."""
 
 
 def content(
     reports: Sequence[Report], now: float, supply: Supply, studies: Sequence[StudyView] = ()
 ) -> Content:
-    """Return what a page about these runs and studies shows; ``supply`` returns more about a run.
+    """Return the content of a page about these runs and studies; ``supply`` returns more about a run.
 
     Raises:
-        ConfigError: if they are too many.
-        OSError: if what one recorded cannot be read.
+        ConfigError: if there are too many.
+        OSError: if the records of a run cannot be read.
     """
     if len(reports) > MOST_RUNS:
         hint = "name fewer, such as those of one experiment: 'train-*'"
@@ -137,7 +137,7 @@ def content(
 
 
 def _collect(source: RunFiles, first_item: int, share: Limits) -> Collected:
-    """Return what is shown of one run; ``first_item`` is the number of its first element in the report."""
+    """Return what is shown of one run; ``first_item``: the number of its first element in the report."""
     run, stored = source.run, source.stored
     found = series.read(run.directory, stored)
     items = comparison.tracked_in(found, run, stored)
@@ -210,7 +210,7 @@ _POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none
 
 
 def _environment(folders: Iterable[Path], masked: copying.Masked, cut: Cut) -> jinja2.Environment:
-    """Return the templates of these folders, and what is shown in another form than Python's."""
+    """Return a Jinja environment with the templates of these folders, and filters for values."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([str(folder / "report") for folder in folders]),
         undefined=jinja2.StrictUndefined,
@@ -232,7 +232,7 @@ def _environment(folders: Iterable[Path], masked: copying.Masked, cut: Cut) -> j
 
 
 def _scripts(environment: jinja2.Environment, shown: Content, library: str) -> list[Markup]:
-    """Return what draws the plots of a page, the library first, if it has any."""
+    """Return the scripts of a page; if there are plots, the library first."""
     scripts = [_asset(environment, "plots.js") + _asset(environment, "report.js")]
     if shown.searches:
         scripts.append(_asset(environment, "search.js"))
@@ -257,7 +257,7 @@ def _asset(environment: jinja2.Environment, name: str) -> Markup:
 
 
 def _inline(script: str) -> Markup:
-    """Return a script or style as it may stand in an element; browsers normalize line ends."""
+    """Return a script or style that is safe inside an element; browsers normalize line ends."""
     return Markup(_END.sub(r"<\\/", script.replace("\r\n", "\n")))  # noqa: S704 - shipped, or the user's own
 
 

@@ -1,4 +1,4 @@
-"""What a report shows of each run: all that its directory has, nothing that is another user's."""
+"""The data of a report about each run: from its directory, without other users' files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hpcdist.tracking import outputs
 from hpcdist.tracking.outputs import Output
 from hpcdist.tracking.series import RecordedMetrics
 
-# --- How much a report shows of each run, so that its size stays bounded however many there are
+# --- How much a report shows of each run: its size is bounded for any number of runs
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ MOST_ITEMS: Final = 1000
 MOST_SERIES: Final = 2000
 MOST_PLOTS: Final = 300
 LONGEST_NAME: Final = 200
-"""Characters of the name of a metric or param, which stands in several places."""
+"""The most characters of a metric's or param's name, which occurs in several places."""
 
 _TASKS: Final = 10_000
 _TRIALS: Final = 20_000
@@ -55,19 +55,19 @@ _CHARACTERS: Final = 2_400_000
 _CHARACTERS_OF_A_RUN: Final = 200_000
 
 OVERHEAD: Final = 60
-"""Characters of markup that a line of a table has in addition to its text."""
+"""The characters of markup in a line of a table, in addition to its text."""
 
 
 @dataclass(frozen=True)
 class Share(Generic[T]):
-    """Those that are shown, and how many are not."""
+    """The shown items, and how many are left out."""
 
     items: Sequence[T] = ()
     left_out: int = 0
 
 
 class Limits(NamedTuple):
-    """How many characters each part of a run may have, and how many tasks and trials are drawn."""
+    """The most characters of each part of a run, and the most tasks and trials that are drawn."""
 
     log: int
     plan: int
@@ -77,7 +77,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, runs: int) -> Limits:
-        """Return the limits of each of so many runs."""
+        """Return the limits for each of ``runs`` runs."""
         each = min(_CHARACTERS_OF_A_RUN, _CHARACTERS // max(runs, 1))
         tasks = min(400, _TASKS // max(runs, 1))
         trials = min(MOST_ITEMS, _TRIALS // max(runs, 1))
@@ -85,12 +85,12 @@ class Limits(NamedTuple):
 
 
 def most_points(series: int) -> int:
-    """Return how many points each of so many series has."""
+    """Return how many points each of ``series`` series may have."""
     return max(_FEWEST_POINTS, min(POINTS_OF_A_SERIES, _POINTS // max(series, 1)))
 
 
 def most_columns(rows: int) -> int:
-    """Return how many params, and as many metrics, a table of so many rows has."""
+    """Return how many params, and how many metrics, a table of ``rows`` rows may have."""
     return max(6, min(24, _CELLS // max(rows, 1)))
 
 
@@ -109,15 +109,15 @@ def first(
 
 
 def at_most(items: Iterable[T], count: int) -> Share[T]:
-    """Return so many of the first items."""
+    """Return the first ``count`` items."""
     found = [*items]
     return Share([*islice(found, count)], max(0, len(found) - count))
 
 
-# --- Values of runs as text of a page: their control characters are visible, and no value is markup
+# --- Values of runs as text of a page: control characters are visible, and markup is escaped
 
 LONGEST: Final = 2000
-"""Characters of a value that are shown."""
+"""The most characters of a value that are shown."""
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -125,7 +125,7 @@ _UNSAFE: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def visible(text: str, most: int = LONGEST) -> str:
-    """Return the text with the code of each character that is not printable; a very long one is cut."""
+    """Return the text with a code for each unprintable character; a very long text is cut."""
     shown = text if text.isprintable() else "".join(map(_shown, text[: most + 1]))
     return f"{shown[:most]}… ({len(text) - most:,} more)" if len(text) > most else shown
 
@@ -145,7 +145,7 @@ def terminal_line(line: str) -> str:
 
 
 def template_text(value: object, masked: Callable[[str], str]) -> object:
-    """Return what a template writes for a value, without secrets; Jinja then escapes its markup."""
+    """Return the text of a value in a template, without secrets; Jinja then escapes its markup."""
     if isinstance(value, Markup):
         return value
     if isinstance(value, float):
@@ -159,15 +159,15 @@ def number_text(value: float | None) -> str:
 
 
 def script_data(value: Any) -> Markup:
-    """Return a value as JSON that may stand in a ``<script>``, without a character of markup."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)  # what is not ASCII is escaped
+    """Return a value as JSON that is safe in a ``<script>``, without characters of markup."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)  # escapes all but ASCII
     return Markup(text.translate(_UNSAFE))  # noqa: S704 - it has no markup
 
 
-# --- The placement of a run as a map: a card a node, with the tasks on it and their GPUs
+# --- The placement of a run as a map: a card per node, with its tasks and their GPUs
 
 _ALIKE: Final = 12
-"""Of more nodes that look alike, the first and the last are drawn."""
+"""If more nodes look alike, only the first and the last are drawn."""
 
 _MOST: Final = 60
 _ON_A_NODE: Final = 64
@@ -185,11 +185,11 @@ class Chip(NamedTuple):
     failed: bool = False
     """Whether it failed first."""
     more: int = 0
-    """So many tasks like these, instead of one."""
+    """The number of tasks that the chip stands for, instead of one."""
 
 
 class Card(NamedTuple):
-    """A node, with its name where that is known; ``more``: so many nodes like these instead."""
+    """A node, with its name where that is known; ``more``: it stands for this number of nodes instead."""
 
     node: int = -1
     host: str = ""
@@ -198,7 +198,7 @@ class Card(NamedTuple):
 
 
 class NodeMap(NamedTuple):
-    """The drawn nodes, the roles by their numbers, and how many nodes there are and how many left out."""
+    """The drawn nodes, the roles by number, the number of nodes, and how many are left out."""
 
     cards: Sequence[Card]
     roles: Sequence[tuple[str, str]]
@@ -207,7 +207,7 @@ class NodeMap(NamedTuple):
 
 
 def node_map(placement: Placement, hosts: Sequence[str], failed: int | None, most: int) -> NodeMap:
-    """Return the map with at most so many tasks, or one node; ``failed`` is the rank that failed first."""
+    """Return the map with at most ``most`` tasks, or one node; ``failed`` is the rank that failed first."""
     roles = [*dict.fromkeys(row.role for row in placement.rows)]
     cards = [*map(_bounded, islice(_cards(placement, hosts, failed, roles), _MOST))]
     tasks = [*accumulate(len(card.chips) for card in cards)]
@@ -218,7 +218,7 @@ def node_map(placement: Placement, hosts: Sequence[str], failed: int | None, mos
 
 
 def _bounded(card: Card) -> Card:
-    """Return the card with at most so many chips; the last counts the tasks that are not shown."""
+    """Return the card with a bounded number of chips; the last counts the tasks that are not shown."""
     if len(card.chips) <= _ON_A_NODE:
         return card
     rest = sum(chip.more or 1 for chip in card.chips[_ON_A_NODE - 1 :])
@@ -256,7 +256,7 @@ def _chip(task: Task, failed: int | None, roles: Sequence[str]) -> Chip:
     return Chip(task.rank, name, roles.index(task.role), len(task.cpus), task.gpus, task.rank == failed)
 
 
-# --- Every value of a run's script with its origin, and its placement, from the plan that is stored with it
+# --- Every value of a run's script with its origin, and its placement, from the stored plan
 
 _MOST_BYTES: Final = 1 << 26
 _MOST_ON_A_NODE: Final = 100_000
@@ -286,7 +286,7 @@ class OriginSection(NamedTuple):
 
 
 def stored_plan(directory: RunDirectory) -> Plan | None:
-    """Return the plan of a run; None if it cannot be read, as one of another version of hpcdist."""
+    """Return the plan of a run; None if it cannot be read, such as one of another version."""
     try:
         plan = msgspec.json.decode(directory.read("plan.json", _MOST_BYTES), type=Plan)
     except (OSError, *_INVALID):
@@ -296,7 +296,7 @@ def stored_plan(directory: RunDirectory) -> Plan | None:
 
 
 def sections(plan: Plan, characters: int) -> Share[OriginSection]:
-    """Return what its script holds; ``left_out`` counts lines."""
+    """Return the content of the plan's script; ``left_out`` counts lines."""
     try:
         found = [*explained.lines(plan)]
     except _INVALID:
@@ -319,7 +319,7 @@ def _grouped(lines: Iterable[explained.Line]) -> Iterator[OriginSection]:
 
 
 class Bar(NamedTuple):
-    """An attempt; when it ``waited`` and ``ran``, as begin and length in hundredths of the whole time."""
+    """An attempt; ``waited`` and ``ran``: begin and length in percent of the whole time."""
 
     attempt: Attempt
     waited: tuple[float, float]
@@ -335,7 +335,7 @@ class Timeline(NamedTuple):
 
 
 def timeline(found: Sequence[Attempt], now: float) -> Timeline | None:
-    """Return the attempts as bars; None if none has a time. Those that run last until now."""
+    """Return the attempts as bars; None if no attempt has a time. Bars of running attempts end now."""
     times = [time for one in found for time in (one.queued, one.started, _end(one, now)) if time is not None]
     if not times:
         return None
@@ -362,13 +362,13 @@ def _bars(found: Sequence[Attempt], begin: float, end: float, now: float) -> Ite
         yield Bar(one, waited, bar(one.started, one.started if last is None else last))
 
 
-# --- What the program of a run was made of, for a page
+# --- The code of a run's program, for a page
 
 _CODE_MOST_BYTES: Final = 1 << 24
 
 
 class CodeState(NamedTuple):
-    """Facts by their names, the files that differ from the commit, and the begin of the difference."""
+    """Facts by their names, the files that differ from the commit, and the beginning of the diff."""
 
     facts: Mapping[str, str]
     changed: Share[str] = Share()
@@ -377,7 +377,7 @@ class CodeState(NamedTuple):
 
 
 def code_state(directory: RunDirectory, characters: int) -> CodeState | None:
-    """Return it; None where there is no record."""
+    """Return the state of the code; None without a record."""
     found = code_record.read(directory)
     if found == CodeRecord():
         return None
@@ -453,7 +453,7 @@ class Supplement(NamedTuple):
 
 
 Supply = Callable[[Run, Sequence[Attempt], float], Supplement]
-"""Returns it for a run with these attempts at a time."""
+"""Returns the supplement of a run with these attempts at a time."""
 
 
 class RunFiles:
@@ -470,7 +470,7 @@ class RunFiles:
 
     @cached_property
     def state(self) -> tuple[str, str]:
-        """Return the state and why; where the batch system does not answer, what the event log shows."""
+        """Return the state and the reason; if the batch system does not answer, by the event log."""
         status = self.report.status
         if self.report.no_reply:
             return event_states.of_run(self.run, self.events), f"by its event log; {status.reason}"
@@ -556,7 +556,7 @@ def duration(seconds: float) -> str:
 
 
 def _logs(run: Run, characters: int) -> Share[OutputEnd]:
-    """Return the end of the output; an array has the first files."""
+    """Return the end of the output; for an array, of the first files."""
     files = at_most(logs.files(run.directory), _LOGS)
     return Share([*_ends(files.items, characters // max(1, len(files.items)))], files.left_out)
 

@@ -1,4 +1,4 @@
-"""The plots of a report: a curve a run for each metric, and searches."""
+"""The plots of a report: for each metric a curve per run, and searches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from hpcdist.tracking.series import Points
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-# --- The metrics of runs: a plot a metric, with a curve a run; long ones keep their extremes
+# --- The metrics of runs: a plot per metric, with a curve per run; long ones keep their extremes
 
 
 class CurveSummary(NamedTuple):
-    """What a series of so many values comes to; ``low`` and ``high`` are finite, each with its step."""
+    """The summary of a series; ``low`` and ``high`` are finite, each with its step."""
 
     item: int
     label: str
@@ -46,7 +46,7 @@ class CurveSummary(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A metric of a run or element: what it comes to, and as many of its points as a plot may have."""
+    """A metric of a run or element: its summary, and as many of its points as a plot may have."""
 
     metric: str
     row: CurveSummary
@@ -55,7 +55,7 @@ class Curve(NamedTuple):
 
     @classmethod
     def of(cls, metric: str, name: tuple[int, str], points: Points, began: float) -> Curve:
-        """Return the series of these points; ``name`` is the number of the item, and what it is called."""
+        """Return the series of these points; ``name`` is the number and the name of the item."""
         places = series.extremes(points.values, POINTS_OF_A_SERIES)
         thin = Points(*(array("d", (column[place] for place in places)) for column in points))
         return cls(metric, _row(name, points), thin, began)
@@ -110,7 +110,7 @@ def _trace(one: Curve, most: int) -> dict[str, Any]:
 
 
 def _numbers(values: Iterable[float], digits: int) -> Iterator[float | int | None]:
-    """Yield numbers for JSON in so many digits; None for what is not finite."""
+    """Yield numbers for JSON with ``digits`` digits; None for values that are not finite."""
     for value in values:
         if not math.isfinite(value):
             yield None
@@ -122,10 +122,10 @@ def _numbers(values: Iterable[float], digits: int) -> Iterator[float | int | Non
 # --- How much each param of a search matters for its metric
 
 _FEWEST: Final = 4
-"""Trials below which nothing is said."""
+"""The least trials for an estimate."""
 
 _GROUPS: Final = 4
-"""Groups of equal size in which a param has its values, if it has more than `_MOST_GROUPS`."""
+"""The number of groups of equal size for a param's values, if it has more than `_MOST_GROUPS`."""
 
 _MOST_GROUPS: Final = 8
 _LARGEST: Final = 1e300
@@ -149,9 +149,9 @@ class Importance(NamedTuple):
 def importance(params: Mapping[str, Sequence[Any]], values: Sequence[float]) -> Importance | None:
     """Return how much each param matters for these values of the metric, one for each trial.
 
-    It is Optuna's fANOVA (Hutter, Hoos and Leyton-Brown, ICML 2014) where that and scikit-learn are
-    installed, else epsilon squared (Kelley, PNAS 1935), for which interactions of params do not count. None
-    where the trials are too few, or nothing differs.
+    It is Optuna's fANOVA (Hutter, Hoos and Leyton-Brown, ICML 2014) if it and scikit-learn are
+    installed, else epsilon squared (Kelley, PNAS 1935), which ignores interactions. None if there are too few
+    trials, or nothing differs.
     """
     columns = {name: [*_comparable(column)] for name, column in params.items()}
     columns = {name: column for name, column in columns.items() if len({*column}) > 1}
@@ -223,7 +223,7 @@ def _distribution(column: Sequence[Any], names: Sequence[str] | None) -> BaseDis
 
 
 def spans_magnitudes(column: Sequence[float]) -> bool:
-    """Whether numbers are to be shown by their logarithms."""
+    """Whether numbers need a logarithmic axis."""
     return min(column) > 0 and max(column) / min(column) > 50  # noqa: PLR2004
 
 
@@ -231,7 +231,7 @@ def spans_magnitudes(column: Sequence[float]) -> bool:
 
 _MOST_PARAMS: Final = 12
 _MOST_WEIGHED: Final = 250
-"""By so many trials importance is estimated; by twice as many it changes by 0.01, in twice the time."""
+"""The most trials for importance; twice as many change it by 0.01, in twice the time."""
 
 _RUNNING: Final = JobState.RUNNING.value
 
@@ -276,10 +276,10 @@ class SearchView(NamedTuple):
     bars: Share[TrialSpan]
     has_gpus: bool
     gpus: Sequence[tuple[float, float]]
-    """How many GPUs were in use from each time on; without GPUs, how many trials ran."""
+    """The number of GPUs in use from each time on; without GPUs, of running trials."""
 
     def data(self, cut: Cut) -> dict[str, Any]:
-        """Return it for JSON; ``cut`` makes a text that may be shown."""
+        """Return the search for JSON; ``cut`` makes a text safe to show."""
         return {
             "metric": cut(self.metric),
             "maximized": self.is_maximized,
@@ -348,7 +348,7 @@ def _columns(params: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
 
 
 def _in_use(bars: Sequence[TrialSpan], most: int, *, has_gpus: bool) -> list[tuple[float, float]]:
-    """Return how many GPUs, or trials, were at work from each of at most so many times on."""
+    """Return how many GPUs, or trials, were in use from each of at most ``most`` times on."""
     changes: dict[float, float] = {}
     for bar in bars:
         size = bar.gpus if has_gpus else 1.0

@@ -1,4 +1,4 @@
-"""The values of each metric over the steps of a training, in one line over all attempts."""
+"""The values of each metric over the steps of a training, joined over all attempts."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ def add(found: dict[str, Points], name: str, point: tuple[float, float, float]) 
 
 
 def in_line(points: Points, start: float) -> Points:
-    """Return these points with steps that never go back; one without a step follows the one before it.
+    """Return these points with ascending steps; a point without a step follows the one before it.
 
-    Where a step goes back, as it does when a training is restored in its own process, its value and those
-    after it hold, and the values of its and of later steps before it are left out. ``start``: the step of the
-    first point if that has none.
+    If a step goes back, as when a training is restored in the same process, the new values replace earlier
+    values of that and later steps. ``start``: the step of the first point if it has none.
     """
     if not all(map(math.isfinite, points.steps)):
         points = points._replace(steps=array("d", _numbered(points.steps, start)))
@@ -71,7 +70,7 @@ def _numbered(steps: Iterable[float], start: float) -> Iterator[float]:
 
 
 def continued(earlier: Points | None, new: Points) -> Points:
-    """Return the points of earlier attempts that the new one does not repeat, then the new ones."""
+    """Return the earlier attempts' points that the new attempt does not repeat, then its own."""
     new = in_line(new, earlier.steps[-1] + 1 if earlier else 0.0)
     if earlier is None:
         return new
@@ -80,7 +79,7 @@ def continued(earlier: Points | None, new: Points) -> Points:
 
 
 class Summary(NamedTuple):
-    """Number of values, last one, extremes; ``low`` and ``high`` are finite, None without a finite value."""
+    """Count, last value and extremes; ``low`` and ``high`` are finite, None without a finite value."""
 
     values: int
     last: float
@@ -102,7 +101,7 @@ def summary(points: Points) -> Summary:
 
 
 def means(values: Sequence[float], most: int) -> list[float]:
-    """Return at most so many values for a sparkline: means of the finite ones of equal shares, else NaN."""
+    """Return at most ``most`` values for a sparkline: the means of finite values of equal shares, or NaN."""
     shares = (values[start:end] for start, end in _shares(len(values), most))
     return [_mean([value for value in share if math.isfinite(value)]) for share in shares]
 
@@ -112,10 +111,10 @@ def _mean(values: list[float]) -> float:
 
 
 def extremes(values: array[float], most: int) -> list[int]:
-    """Return the places of at most so many values (at least five), whose curve looks like the whole one.
+    """Return the indices of at most ``most`` values (at least five) whose curve looks like the whole one.
 
-    They are in order the first and the last, and of equal shares between them the lowest and the highest
-    finite one, and one that is not finite if there is any: a gap stays a gap.
+    They are, in order, the first and the last, and from each of equal shares between them the lowest and the
+    highest finite value, and one that is not finite, if any: a gap stays a gap.
     """
     count = len(values)
     if count <= most:
@@ -137,7 +136,7 @@ def _ends(values: array[float], places: range) -> Iterator[int]:
 
 
 def _shares(count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield where each of at most so many equal shares begins and ends."""
+    """Yield the begin and end of each of at most ``most`` equal shares."""
     number = min(most, count)
     return pairwise(share * count // number for share in range(number + 1)) if number > 0 else iter(())
 
@@ -145,7 +144,7 @@ def _shares(count: int, most: int) -> Iterator[tuple[int, int]]:
 # --- Metrics that the experiment's ``tracking`` finds in the output of a run
 
 _LONGEST: Final = 4096
-"""Characters of a line that are searched; a progress bar may be one line of megabytes."""
+"""The characters of a line that are searched; a progress bar may be one line of megabytes."""
 
 _LINES: Final = 1000
 SECONDS: Final = 20.0
@@ -158,7 +157,7 @@ Otherwise = TypeVar("Otherwise", float, None)
 
 
 class SeriesKey(NamedTuple):
-    """What one series is of: a job or an element of an array, a metric, and the rank that recorded it."""
+    """The key of a series: a job or an element of an array, a metric, and the rank that recorded it."""
 
     job: str
     name: str
@@ -198,7 +197,7 @@ class _Search:
         self._step = _compiled(plan.step_pattern or "")
 
     def found(self, lines: Iterable[tuple[int, str]]) -> dict[int, dict[str, Points]]:
-        """Return what each rank printed."""
+        """Return the metrics that each rank printed."""
         found: dict[int, dict[str, Points]] = {}
         steps: dict[int, float] = {}
         for rank, line in lines:
@@ -223,7 +222,7 @@ def _number(pattern: re.Pattern[str], line: str, otherwise: Otherwise) -> float 
     match = pattern.search(line)
     try:
         return float(match[1]) if match else otherwise
-    except (ValueError, TypeError):  # the group may be no number, or be left out
+    except (ValueError, TypeError):  # the group may be missing, or not a number
         return otherwise
 
 
@@ -243,7 +242,7 @@ def _late(file: Path) -> ConfigError:
 
 
 class RecordedMetrics(NamedTuple):
-    """What the processes of a run recorded, and how many lines of its files were damaged.
+    """The records of a run's processes, and the number of damaged lines in its files.
 
     ``others``: the entries without metrics, each with its job, in the order of attempts. ``unread``: a
     sentence for each file of metrics that could not be read whole.
@@ -256,7 +255,7 @@ class RecordedMetrics(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """All that was lost, as sentences."""
+        """Everything that was lost, as sentences."""
         if not self.damaged:
             return self.unread
         lines = "line of what it recorded was" if self.damaged == 1 else "lines of what it recorded were"
@@ -264,7 +263,7 @@ class RecordedMetrics(NamedTuple):
 
 
 MOST: Final = 100_000
-"""Series of one run: each costs about 2 KB, however few points it has."""
+"""The most series of one run: each takes about 2 KB, even with few points."""
 
 
 class _Collector:
@@ -307,12 +306,11 @@ class _Collector:
 def read(
     directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS, most: int = MOST
 ) -> RecordedMetrics:
-    """Return what the processes of a run recorded, and other metrics of its files and its output.
+    """Return the records of a run's processes, and metrics of its other files and its output.
 
-    An attempt resumes where the one before it had got to, mostly from a checkpoint: from its first step on
-    its values hold, and values of earlier attempts are left out; so where a step goes back in one file.
-    Values without a step are counted. ``seconds``: what a thousand lines of the output may take; ``most``:
-    series that are read.
+    An attempt resumes where the previous one stopped, usually from a checkpoint: its values replace those of
+    earlier attempts from its first step on, and likewise if a step goes back in one file. Values without a
+    step are counted. ``seconds``: the limit for a thousand lines of the output; ``most``: the most series.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.
@@ -344,7 +342,7 @@ def _of_loggers(directory: RunDirectory, collector: _Collector, losses: Losses) 
 
 
 def read_others(directory: RunDirectory) -> RecordedMetrics:
-    """Return what a run recorded apart from metrics; ``unread`` is of its processes alone.
+    """Return a run's records other than metrics; ``unread`` covers only files of its processes.
 
     Raises:
         OSError: as `read` does.

@@ -13,13 +13,13 @@ import msgspec
 
 # --- Horovod's timeline: the time in which tensors were negotiated, and the time of each operation
 #
-# ``HOROVOD_TIMELINE`` is a trace in JSON, without its last bracket while the job runs or if it was killed
+# ``HOROVOD_TIMELINE`` is a trace in JSON, which lacks its last bracket while the job runs or if it was killed
 # (``horovod/common/timeline.cc`` 0.28): each tensor is a ``pid``, whose activities begin (B) and end (E),
 # one inside another: ``NEGOTIATE_ALLREDUCE``; ``ALLREDUCE`` with ``NCCL_ALLREDUCE``,
 # ``MEMCPY_IN_FUSION_BUFFER``...
 
 MOST_TIMELINE: Final = 1 << 26
-"""What is read of a file: a million activities; a job of days may write gigabytes."""
+"""The bytes that are read of a file: a million activities; a job of days may write gigabytes."""
 
 _FIRST: Final = b'[\n{"name": "process_name"'
 _PIECE: Final = 1 << 20
@@ -33,13 +33,13 @@ _Activity = tuple[str, ...]
 
 _DEPTH: Final = 3
 _MOST: Final = 100
-"""Names of activities: Horovod has about twenty; further ones of a damaged file count as one."""
+"""The most names of activities: Horovod has about twenty; more, in a damaged file, count as one."""
 
 _OTHER: Final[_Activity] = ("other",)
 
 
 class _Activation(NamedTuple):
-    """The begin of an activity, or its end, with an empty ``name``; ``at`` is in microseconds."""
+    """The begin of an activity, or its end, if ``name`` is empty; ``at`` is in microseconds."""
 
     name: str
     at: int
@@ -119,7 +119,7 @@ def _timeline_metrics(clocks: dict[_Activity, _Clock], first: int, now: int) -> 
     return found
 
 
-# --- Traces of PyTorch's profiler: how much of the time communication took, and how much nothing else hid
+# --- Traces of PyTorch's profiler: the share of communication, and of communication without overlap
 #
 # A trace is an object of JSON (``export_chrome_trace``, ``tensorboard_trace_handler``; seen of PyTorch 2.13):
 # ``distributedInfo`` with the rank, and ``traceEvents``; events with ``ph`` X have ``ts`` and ``dur`` in
@@ -127,7 +127,7 @@ def _timeline_metrics(clocks: dict[_Activity, _Clock], first: int, now: int) -> 
 # names, also those of RCCL; on CPUs annotations ``gloo:all_reduce``.
 
 MOST_BYTES: Final = 1 << 28
-"""What is read of a trace; one of a few steps on a GPU has some 100 MB."""
+"""The bytes that are read of a trace; a few steps on a GPU take about 100 MB."""
 
 _HEAD: Final = b'"schemaVersion"'
 _HEAD_WITHIN: Final = 64
@@ -140,7 +140,7 @@ Spans = list[tuple[float, float]]
 
 
 class Profile(NamedTuple):
-    """What one trace has: its rank, its last step, and metrics."""
+    """The content of a trace: its rank, its last step, and metrics."""
 
     rank: int
     step: float | None
@@ -179,7 +179,7 @@ def pytorch(stream: BinaryIO) -> Profile | None:
     """Return the summary of a trace; None for other files, a damaged one, or one without communication.
 
     ``pytorch/communication/share``: the share of the time in which a collective ran. With GPUs,
-    ``pytorch/communication/exposed_share``: that in which nothing else ran on any of the rank's GPUs.
+    ``pytorch/communication/exposed_share``: the share in which nothing else ran on the rank's GPUs.
 
     Raises:
         OSError: if it cannot be read, or is too large.
@@ -196,7 +196,7 @@ def pytorch(stream: BinaryIO) -> Profile | None:
 
 
 def _text(stream: BinaryIO) -> bytes:
-    """Return the trace, or as much of its beginning as shows that it is another file."""
+    """Return the trace, or enough of its beginning to see that it is another file."""
     head = stream.read(_HEAD_WITHIN)
     is_compressed = head.startswith(_GZIP)
     if not is_compressed and _HEAD not in head:

@@ -22,7 +22,7 @@ def of(run: Run) -> Mapping[str, Mapping[str, Any]]:
 
 
 def whole(run: Run) -> Mapping[str, Mapping[str, Any]]:
-    """Return the params as `of`, if the tables have all trials: else results would be of others.
+    """Return the params as `of`, if the tables have all trials; without some, results would be wrong.
 
     Raises:
         ConfigError: if a table of a search is cut short, damaged or missing.
@@ -34,7 +34,7 @@ def whole(run: Run) -> Mapping[str, Mapping[str, Any]]:
 
 
 def tables(run: Run) -> Tables:
-    """Return the table of each job of a run; an empty one where it has none that can be read."""
+    """Return the table of each job of a run; an empty one if there is no readable table."""
     return {job.directory: _table(job) for job in run.jobs}
 
 
@@ -49,7 +49,7 @@ def names(items: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def damaged(found: Tables) -> Iterator[str]:
-    """Yield a sentence for each table that does not have all trials of its job."""
+    """Yield a sentence for each table that lacks trials of its job."""
     for directory, table in found.items():
         wanted = directory.plan().trials
         if wanted is not None and len(table) != wanted:

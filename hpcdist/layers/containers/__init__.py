@@ -1,4 +1,4 @@
-"""Containers: the runtimes in which tasks find their image.
+"""Container runtimes, which run tasks in an image.
 
 per_task    each task's shell starts a container: Apptainer, Shifter, Podman-HPC
 enroot    srun starts tasks inside: Pyxis, and CSCS' Container Engine
@@ -30,7 +30,7 @@ containers: Registry[ContainerRuntime] = Registry(
 
 
 class PlainRuntime(Layer):
-    """A runtime without words for the launcher."""
+    """A runtime without options for the launcher."""
 
     kind = "container"
     launchers: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ def site_args(job: JobSpec, runtime: Runtime) -> Iterator[Word]:
 
 
 def site_variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
-    """Yield ``NAME=VALUE`` of ``env``, but for what the experiment or its framework sets."""
+    """Yield ``NAME=VALUE`` of ``env``, except those that the experiment or its framework sets."""
     given = {variable.name for variable in job.environment.variables if variable.origin.kind != "site"}
     for name, value in runtime.env.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -68,7 +68,7 @@ def site_variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
 
 
 RUN_FOLDER: Final = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
-"""The mount of the run directory, which a script that is submitted by hand may not have."""
+"""The mount of the run directory, which a script submitted by hand may not have."""
 
 
 def mount_option(option: str, bind: Word) -> Word:

@@ -13,7 +13,7 @@ from hpcdist.plan.values import Variable, Word
 from hpcdist.site.fabric import ConditionalText, text_of
 from hpcdist.site.settings import Runtime
 
-# --- Enroot: the names that it has for images, for the runtimes on top of it
+# --- Enroot: its names for images, which the runtimes on top of it use
 
 
 class Enroot(PlainRuntime):
@@ -27,7 +27,7 @@ class Enroot(PlainRuntime):
         """Return the image as enroot names it: ``REGISTRY#NAME``; a file begins with ``.`` or ``/``.
 
         Raises:
-            PlanError: for another format, or a digest, which enroot's names have no place for.
+            PlanError: for another format, or a digest, which enroot's names cannot have.
         """
         if image.form == "file" and image.text.endswith((".sqsh", ".squashfs")):
             return _with_folder(image.text)
@@ -45,7 +45,7 @@ class Enroot(PlainRuntime):
 
 
 def _with_folder(path: str) -> str:
-    """Return a path that no name of an image can be taken for."""
+    """Return a path that cannot be mistaken for an image's name."""
     return path if path.startswith((".", "/")) else f"./{path}"
 
 
@@ -56,8 +56,8 @@ def _with_folder(path: str) -> str:
 # it (pyxis 0.15). Enroot's hook makes the GPUs visible.
 #
 # ``--container-entrypoint`` starts the ENTRYPOINT once, around the container's first shell, and not around
-# the tasks: one that trains instead of ``exec "$@"`` would end there ("container exited too soon"). What
-# starts it for a task is ``/etc/rc`` in the image, which enroot writes of WORKDIR, ENTRYPOINT and CMD
+# the tasks: one that trains instead of ``exec "$@"`` would end there ("container exited too soon").
+# ``/etc/rc`` in the image starts it for a task; enroot writes it from WORKDIR, ENTRYPOINT and CMD
 # (NVIDIA/enroot, doc/image-format.md and ``docker::configure``); in it ``/etc/rc.local`` comes first, in
 # which pyxis runs its own command (pyxis_slurmstepd.c, ``enroot_create_start_config``).
 
@@ -112,7 +112,7 @@ class Pyxis(Enroot):
 
 
 def _names(variables: Iterable[Variable]) -> list[str]:
-    """Return the names of the variables of all tasks that win over the image's."""
+    """Return the names of the variables of all tasks that override the image's."""
     return [item.name for item in variables if not item.name.startswith("POLYAXON_")]
 
 
@@ -121,7 +121,7 @@ PYXIS: Final = Pyxis()
 
 # --- EDF: CSCS' Container Engine, ``srun --environment=FILE``; the job writes that file before its tasks
 #
-# The engine is made of pyxis and enroot: srun starts the tasks inside, and the image needs what it needs with
+# The engine consists of pyxis and enroot: srun starts the tasks inside, and the image needs the same as with
 # pyxis. The file has the image, mounts, the working directory, annotations, which choose the site's hooks,
 # and variables: one that the image sets keeps its value unless it is among these. The engine fetches an image
 # itself, into ``$SCRATCH/.edf_imagestore``. It mounts NVIDIA's driver where ``NVIDIA_VISIBLE_DEVICES`` is
@@ -180,7 +180,7 @@ class Edf(Enroot):
 def _lines(
     container: Container, annotations: Mapping[str, str], driver: Sequence[str], own: Sequence[str]
 ) -> str:
-    """Return the lines that write the file; a run directory may be there or not."""
+    """Return the lines that write the file, with or without a run directory."""
     image, find, key = container.image, "", "image"
     own_settings = [
         *(["[annotations]"] if annotations else []),

@@ -13,14 +13,14 @@ from hpcdist.site.settings import Runtime
 
 # --- Apptainer, and Singularity, which is the same under another name
 #
-# Each task's shell starts it, so that it runs once a task, with all variables of the task: Apptainer passes
+# Each task's shell starts it, once per task, with all variables of the task: Apptainer passes
 # on all but HOME, PATH and LD_LIBRARY_PATH. apptainer-exec(1); apptainer.org/docs/user, "Environment and
 # Metadata", "GPU Support" and "Bind Paths and Mounts". ``--pwd`` names the folder as it is bound: its path
 # without symbolic links may not exist inside.
 #
 # ``apptainer run`` starts ``/.singularity.d/runscript``: of an image of Docker, its ENTRYPOINT and CMD
 # (apptainer/apptainer, ``action_script.sh`` and ``conveyorPacker_oci.go``). A shell would read the arguments
-# a second time there but for ``--no-eval`` (Apptainer 1.1, SingularityCE 3.10), which a variable sets, as
+# again there without ``--no-eval`` (Apptainer 1.1, SingularityCE 3.10), which a variable sets, as
 # earlier versions refuse the option. The image's WORKDIR is not kept.
 
 _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
@@ -28,7 +28,7 @@ _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
 
 
 class Apptainer(PlainRuntime):
-    """``apptainer exec``; it takes files of all kinds, folders, and whatever it can fetch."""
+    """``apptainer exec``; it accepts files of all kinds, folders, and any image that it can fetch."""
 
     in_workdir = False
 
@@ -48,7 +48,7 @@ class Apptainer(PlainRuntime):
         return f"docker://{image.text}" if image.form == "registry" else image.text
 
     def fetch(self, container: Container) -> tuple[str, ...]:
-        """Return ``apptainer pull`` for what is no file: each task would fetch and unpack it."""
+        """Return ``apptainer pull``, unless the image is a file: each task would fetch and unpack it."""
         return ("sif", self.program, "pull", "--force", container.image) if "://" in container.image else ()
 
     def entrypoint(self, container: Container) -> tuple[Word, ...]:
@@ -76,7 +76,7 @@ class Apptainer(PlainRuntime):
 
 # --- Shifter: images of its gateway, where users pull them beforehand (``shifterimg pull``)
 #
-# Each task's shell starts it, once a task. All variables are passed on, but one that the image sets keeps the
+# Each task's shell starts it. All variables are passed on, but one that the image sets keeps the
 # image's value. The machine's file systems are inside by its own configuration (``siteFs``), so only the
 # binds of the site file and of the experiment are options. GPUs and NCCL's plug-in are made visible by
 # modules of the site (``args: [--module=gpu,nccl-plugin]``). github.com/NERSC/shifter,
@@ -104,7 +104,7 @@ class Shifter(PlainRuntime):
         return f"docker:{image.text}"
 
     def entrypoint(self, container: Container) -> tuple[Word, ...]:
-        """Return nothing: ``--entrypoint`` starts it, with what follows instead of the image's CMD."""
+        """Return nothing: ``--entrypoint`` starts it, and the words after it replace the image's CMD."""
         del container
         return ()
 

@@ -1,7 +1,7 @@
 """Frameworks: what each requires of the launch, its variables, and the checks of its part of the file.
 
 torch    PyTorch, and DeepSpeed, Lightning and Accelerate on top of it
-horovod tensorflow    one each
+horovod tensorflow    one framework each
 jax_mpi_mxnet_ray    JAX, MPI, MXNet, Ray
 """
 
@@ -69,7 +69,7 @@ class PlainFramework(Layer):
             yield Problem(message, path, "write more workers instead")
 
     def topology(self, experiment: Experiment) -> Topology:
-        """Return its requirements; by default a task a replica, by any launcher."""
+        """Return its requirements; by default one task per replica, with any launcher."""
         del experiment
         return self.requirements
 
@@ -110,7 +110,7 @@ def threads(job: JobSpec, origin: Origin) -> Iterator[Variable]:
 
 
 def problem_in_section(problem: Problem, *section: str) -> Problem:
-    """Return a problem of a section as one of the file."""
+    """Return a problem of a section with its path in the file."""
     path: Path = (*section, *problem.path)
     return problem._replace(path=path)
 
@@ -120,7 +120,7 @@ def filled(table: Mapping[str, Template], origin: Origin) -> Iterator[Variable]:
     return (Variable.filled(name, value, origin) for name, value in table.items())
 
 
-# --- The checks of the parts of a file that are a framework's
+# --- The checks of a framework's parts of a file
 
 
 def framework_of(experiment: Experiment) -> Framework:
@@ -162,9 +162,9 @@ def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]
 
 
 def unequal_gpus(experiment: Experiment) -> Iterator[Problem]:
-    """Yield a warning where tasks that do equal work have different GPUs, at the key of the fewer.
+    """Yield a warning if tasks that do equal work have different GPUs, at the key of the smaller number.
 
-    The amounts must be valid; a framework or a section that `problems_of` refuses has no warning.
+    The amounts must be valid; if `problems_of` refuses the framework or section, there is no warning.
     """
     name = experiment.framework or ""
     if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
@@ -184,7 +184,7 @@ def unequal_gpus(experiment: Experiment) -> Iterator[Problem]:
 
 
 def other_programs(experiment: Experiment) -> Iterator[Problem]:
-    """Yield a warning for each replica with a rank of the training and another program."""
+    """Yield a warning for each replica that has a rank of the training but runs another program."""
     name = experiment.framework or ""
     if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
         return

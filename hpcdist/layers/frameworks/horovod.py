@@ -1,6 +1,6 @@
 """Horovod: its knobs as a table, the launchers that can start it, and runs that survive the loss of a node.
 
-Source of the table: the arguments of horovodrun 0.28.1, each parsed by it and the variables read back. Its
+Source of the table: horovodrun 0.28.1 parsed each of its arguments, and the variables were read back. Its
 further arguments set no variable; those that a site needs are in ``launchers.horovodrun.args``.
 """
 
@@ -32,7 +32,7 @@ class Knob(NamedTuple):
     key: str
     variable: str
     kind: Literal["integer", "number", "flag", "text", "file"]
-    """A relative file lies among the run's outputs; ``DYNAMIC``: the program itself starts that timeline."""
+    """A relative path is below the run's outputs; ``DYNAMIC``: the program itself starts that timeline."""
     scale: int = 1
     """Multiplies the value (MiB to bytes)."""
     maximum: float | None = None
@@ -43,7 +43,7 @@ class Knob(NamedTuple):
     needs: str | None = None
     """A knob without which horovodrun does not pass this one on."""
     choices: tuple[str, ...] = ()
-    """All texts that it takes."""
+    """All texts that it accepts."""
 
 
 KNOBS: Final = (
@@ -250,9 +250,9 @@ class Horovod(PlainFramework):
         return (*filter(None, knobs), *(threads(job, origin) if section.elastic else ()))
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
-        """Yield warnings for a limit of horovodrun without it, and for elastic ranks, which ssh starts.
+        """Yield warnings for horovodrun's time limit without horovodrun, and for elastic ranks.
 
-        These see the GPUs of other jobs.
+        ssh starts these, so they see the GPUs of other jobs.
         """
         del site
         launcher = job.launch.launcher  # `once` may be a horovodrun in the command
@@ -347,13 +347,13 @@ def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
     options |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
     for option, (key, number) in options.items():
         yield from _words(option, number, Origin("key", f"horovod.elastic.{key}"))
-    # The wait for further nodes, which an allocation never gets; the default is 600 s.
+    # The wait for further nodes, which an allocation never gets; its default is 600 s.
     given = section.elastic_timeout
     origin = (
         Origin("key", "horovod.elastic_timeout") if given else Origin("rule", "a job gets no further nodes")
     )
     yield from _words("--elastic-timeout", given or 60, origin)
-    # With one host, horovodrun finds no interface that is common to several.
+    # With one host, horovodrun cannot determine a common interface.
     if job.placement.nodes == 1:
         yield from _words("--network-interfaces", "lo", Origin("rule", "one node"))
     else:

@@ -18,10 +18,10 @@ from hpcdist.plan.placeholders import ADDRESS, GPUS, HEAD_ADDRESS, INDEX, PORT, 
 from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.model import Site
 
-# --- JAX: where process 0 is, how many there are and which this is, for ``jax.distributed.initialize()``
+# --- JAX: process 0's address, the number of processes, the rank, for ``jax.distributed.initialize()``
 #
-# JAX 0.10 reads JAX_COORDINATOR_ADDRESS and JAX_LOCAL_DEVICE_IDS itself; the number of processes and its own
-# it asks Slurm or Open MPI, unless the program passes them on (read in its ``_src/distributed.py``, and
+# JAX 0.10 reads JAX_COORDINATOR_ADDRESS and JAX_LOCAL_DEVICE_IDS itself; it asks Slurm or Open
+# MPI for the number of processes and the rank, unless the program passes them (its ``_src/distributed.py``;
 # tried).
 
 
@@ -32,7 +32,7 @@ class Jax(PlainFramework):
     shared = {"JAX_COORDINATOR_ADDRESS": template(HEAD_ADDRESS, ":", PORT)}
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterator[Variable]:
-        """Return the process's rank and its GPUs: by default JAX uses the one of its local rank."""
+        """Return the process's rank and its GPUs: by default JAX uses the GPU of its local rank."""
         del experiment, site
         own = {"JAX_NUM_PROCESSES": template(SIZE), "JAX_PROCESS_ID": template(RANK)}
         if any(group.gpus for group in job.placement.groups):
@@ -66,7 +66,7 @@ class MxNet(PlainFramework):
     name = "mxnet"
     roles = frozenset(_ROLES)
     one_process = True
-    # The job ends with its workers, after which nothing is left to do; ps-lite accepts no host name.
+    # The job ends with its workers; ps-lite accepts no host name.
     requirements = Topology(
         required_roles=frozenset({"worker"}), by_address=True, lockstep_roles=frozenset({"worker"})
     )
@@ -101,7 +101,7 @@ class MxNet(PlainFramework):
             yield Variable.filled("DMLC_NODE_HOST", template(ADDRESS), self.origin)
 
 
-# --- Ray: a head on the first node, a raylet on each further one, and the program when all have joined
+# --- Ray: a head on the first node, a raylet on each other node, and the program when all have joined
 #
 # On each node ``templates/python/hpcdist_ray.py`` runs ``ray start``, in the container; the program, a
 # driver, finds them by RAY_ADDRESS, and its end is the end of the job. Sources: ``ray start --help`` of 2.60,
@@ -110,7 +110,7 @@ class MxNet(PlainFramework):
 _LEAST: Final = 75
 """The MiB below which Ray refuses an object store (OBJECT_STORE_MINIMUM_MEMORY_BYTES)."""
 _SHARE: Final = 0.3
-"""Ray's own part of the memory for the object store, which it takes of the whole node."""
+"""Ray's default share of memory for the object store, which is a share of the whole node's."""
 _RESERVED: Final = frozenset((
     "head", "address", "port", "block", "node-ip-address", "num-cpus", "num-gpus", "temp-dir",
     "object-store-memory", "include-dashboard", "dashboard-port", "node-manager-port", "object-manager-port",
@@ -142,7 +142,7 @@ class Ray(PlainFramework):
     name = "ray"
     section: type[Model] = RaySection
     one_process = True
-    # The job ends with the first task, and nodes need not be alike.
+    # The job ends with the first task, and nodes may differ.
     requirements = Topology(
         task="node",
         by_address=True,
@@ -170,7 +170,7 @@ class Ray(PlainFramework):
             yield Problem("hpcdist starts Ray on all nodes", ("run", "cmd"), hint)
 
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterator[Word]:
-        """Yield what starts Ray's processes."""
+        """Yield the words that start Ray's processes."""
         del site
         section = section_of(RaySection, experiment, self.name)
         yield from self.own("python3")
@@ -205,7 +205,7 @@ def _option_problems(section: RaySection) -> Iterator[Problem]:
 
 
 def _object_store(job: PreparedJob, section: RaySection) -> int | None:
-    """Return the MiB of each object store; Ray would take its part of the node, not of what the job has."""
+    """Return the MiB of each object store; Ray would take a share of the node's memory, not of the job's."""
     if section.object_store:
         return section.object_store.mib
     amounts = [row.memory for row in job.placement.rows]

@@ -42,7 +42,7 @@ class TensorFlowSection(Model, frozen=True):
 
 
 def _without_coordination(section: TensorFlowSection, replicas: Replicas) -> Iterator[Problem]:
-    """Yield a warning where ParameterServerStrategy of TensorFlow 2 has no coordinator, or no worker.
+    """Yield a warning if ParameterServerStrategy of TensorFlow 2 has no coordinator, or no worker.
 
     It ends with "There must be at least one worker" (2.21); programs that place variables by themselves run.
     """
@@ -106,7 +106,7 @@ class TensorFlow(PlainFramework):
         )
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return TF_CONFIG: the addresses of all tasks, and which of them this is."""
+        """Return TF_CONFIG: the addresses of all tasks, and this task's role and index."""
         del site
         section = section_of(TensorFlowSection, experiment, self.name)
         roles = ("master", "worker", "ps", "evaluator")
@@ -117,7 +117,7 @@ class TensorFlow(PlainFramework):
 
 
 def _with_chief(chief: str, present: Sequence[str]) -> Variable:
-    """Return the variable of a cluster in which the master is the chief."""
+    """Return the variable for a cluster in which the master is the chief."""
     cluster = {role.replace("master", chief): [role] for role in present if role != "evaluator"}
     why = f"a cluster with a {chief}, which is the master"
     return _config(cluster, ROLE.renamed("master", chief), INDEX, why)

@@ -61,7 +61,7 @@ _WITH_VALUE: Final = frozenset({
 
 
 def _option_problems(args: Sequence[str], path: Path) -> Iterator[Problem]:
-    """Yield a problem for each option that is hpcdist's own, or is no option."""
+    """Yield a problem for each option that hpcdist sets itself, and for invalid ones."""
     for index, text in enumerate(args):
         name = _name(text)
         if name in _SET:
@@ -92,9 +92,9 @@ def _conf_problems(value: str, text: str, path: Path) -> Iterator[Problem]:
 
 
 def _split(args: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options, and apart from them what ``--rdzv-conf`` sets (``timeout=900``).
+    """Return the options, and separately what ``--rdzv-conf`` sets (``timeout=900``).
 
-    As an option that would replace the variable that says which node is the rendezvous host.
+    As an option it would replace the variable that tells which node is the rendezvous host.
     """
     others: list[str] = []
     conf: list[str] = []
@@ -115,14 +115,14 @@ def _name(text: str) -> str:
 
 
 def _conf(args: Sequence[str], index: int) -> tuple[str, int]:
-    """Return the value of this ``--rdzv-conf``, and how many words both are."""
+    """Return the value of this ``--rdzv-conf``, and the number of words of both."""
     _, equals, value = args[index].partition("=")
     if equals:
         return value, 1
     return (args[index + 1], 2) if index + 1 < len(args) else ("", 1)
 
 
-# --- PyTorch: ``env://`` for one task a process, or torchrun, one on each node
+# --- PyTorch: ``env://`` with one task per process, or one torchrun on each node
 #
 # WORLD_SIZE counts tasks and RANK is the task's
 # (https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization). Without ``launch`` a
@@ -191,7 +191,7 @@ class PyTorch(PlainFramework):
             return tuple(filled(_environment(job), self.origin))
         own = {"PET_LOCAL_ADDR": template(ADDRESS)}
         own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
-        # The traceback of the first process that failed, where the program has it recorded.
+        # The traceback of the first process that failed, if the program records it.
         own |= {"TORCHELASTIC_ERROR_FILE": template(RUN_DIR, "/logs/torchrun-", JOB_ID, ".", NODE, ".json")}
         section = section_of(TorchSection, experiment, self.name)
         _, more = _split((*site.torchrun.args, *section.args))
@@ -199,7 +199,7 @@ class PyTorch(PlainFramework):
             own |= {"PET_NODE_RANK": template(NODE)}
             own |= {"PET_RDZV_CONF": template(",".join(more))} if more else {}
             return tuple(filled(own, self.origin))
-        # torchrun compares its own name with the endpoint's, which is another on many machines.
+        # torchrun compares its own name with the endpoint's, which differs on many machines.
         hosts = {"master": ",".join(("is_host=1", *more)), "worker": ",".join(("is_host=0", *more))}
         return (
             *filled(own, self.origin),
@@ -226,7 +226,7 @@ class PyTorch(PlainFramework):
             )
 
     def _shutdown_timeout(self, job: JobSpec) -> Iterator[Variable]:
-        """Yield how long torchrun waits for processes that save their state; its own default is 30 s."""
+        """Yield how long torchrun waits for processes that save their state; its default is 30 s."""
         if restarts := job.completion.restarts:
             seconds = str(restarts.notice)
             yield Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value=seconds, origin=self.origin)
@@ -238,7 +238,7 @@ class PyTorch(PlainFramework):
         yield from self.own(f"--nnodes={job.placement.size}")
         if processes := _processes(job):
             yield from self.own(f"--nproc-per-node={processes}")
-        # c10d sorts the nodes by their names as text, so n10 is before n9; only with it can all start again.
+        # c10d sorts the nodes by name as text, so n10 is before n9; only c10d can restart all.
         yield from self.own(f"--rdzv-backend={'c10d' if section.max_restarts else 'static'}")
         yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', self.origin)
         yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', self.origin)
@@ -267,7 +267,7 @@ class TorchLibrary(PlainFramework):
 def _environment(job: JobSpec) -> dict[str, Template]:
     """Return the variables of a task's ranks, for ``env://``.
 
-    Programs use the GPU whose number is LOCAL_RANK; for a task that sees only its own, that is the first.
+    Programs use the GPU whose number is LOCAL_RANK; for a task that sees only its own GPU, it is the first.
     """
     shares = job.gpus.visibility == "node" or not any(group.gpus for group in job.placement.groups)
     return {
@@ -280,7 +280,7 @@ def _environment(job: JobSpec) -> dict[str, Template]:
 
 
 def _gloo_interface(job: JobSpec, site: Site) -> Iterator[Variable]:
-    """Yield the variable that sets gloo's interface, as others may not reach the other nodes."""
+    """Yield the variable that sets gloo's interface: others may not reach the other nodes."""
     interface, key = site.interface_of(job.facts.node_types)
     if interface:
         yield Variable(name="GLOO_SOCKET_IFNAME", value=interface, origin=Origin("site", site.name, key))
@@ -336,7 +336,7 @@ def _has_gpus(job: JobSpec) -> bool:
     return any(group.gpus for group in job.placement.groups)
 
 
-# --- Lightning and Fabric: how many nodes and devices there are, and which of them this process has
+# --- Lightning and Fabric: the numbers of nodes and devices, and the rank of this process
 #
 # With their defaults (``devices="auto"``, ``num_nodes=1``) they see the devices of one node. ``Trainer``
 # takes its defaults from ``PL_TRAINER_*``, ``Fabric`` its arguments from ``LT_*``; a process finds its ranks
@@ -351,7 +351,7 @@ class Lightning(TorchLibrary):
     name = "lightning"
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
-        """Return the address and port of rank 0, and what makes Lightning read the ranks as under torchrun.
+        """Return rank 0's address and port, and variables to make Lightning read ranks as under torchrun.
 
         With the strategy set, ``Trainer(devices=1)`` is an error instead of a separate training.
         """
@@ -384,7 +384,7 @@ def _is_launch(job: JobSpec) -> bool:
 
 
 def _why_irregular(job: JobSpec, experiment: Experiment) -> str:
-    """Return why task n of a node does not have device n, or nodes differ; empty where neither is so."""
+    """Return why task n of a node does not have device n, or nodes differ; empty if neither holds."""
     if _is_regular(job):
         return ""
     rows = job.placement.rows

@@ -1,6 +1,6 @@
 """Launchers: what starts the tasks of a job on its nodes.
 
-native    the batch systems' own: srun, flux run, jsrun
+native    launchers of batch systems: srun, flux run, jsrun
 mpi    mpirun, Hydra, PALS, ibrun, horovodrun; and plain processes
 """
 
@@ -68,7 +68,7 @@ class PlainLauncher(Layer):
 
 
 def binding_of(job: JobSpec, options: LauncherOptions) -> tuple[str, ...]:
-    """Return the CPU binding of the site file, which is for equal tasks alone."""
+    """Return the CPU binding of the site file, which is only for equal tasks."""
     return options.binding if job.placement.is_even else ()
 
 
@@ -97,7 +97,7 @@ def origin_of_cpus(job: JobSpec, group: Group) -> Origin:
 def with_reports(words: Iterable[Word]) -> tuple[Word, ...]:
     """Return a launcher's words with ``--cpu-bind=verbose`` and a binding before it as one option.
 
-    Of two the last counts, so that a report alone would undo the binding (srun(1), mpiexec(1) of PALS).
+    The last of two counts, so a separate report would undo the binding (srun(1), mpiexec(1) of PALS).
     """
     found: list[Word] = []
     for word in words:
@@ -129,14 +129,14 @@ def _option(words: list[Word]) -> tuple[int, str, str] | None:
     return None
 
 
-# --- The number of tasks a node, for launchers that start the same number on each
+# --- The number of tasks per node, for launchers that start the same number on each
 
 
 def tasks_on_each_node(job: JobSpec, why: str) -> int:
     """Return the number of tasks that every node holds; ``why``: the launcher's limit, for the message.
 
     Raises:
-        PlanError: where nodes hold different numbers of tasks; it has the plan's numbers.
+        PlanError: if nodes hold different numbers of tasks; it has the plan's numbers.
     """
     runs = list(job.placement.tasks_per_node())
     if len({tasks for _, tasks in runs}) > 1:
@@ -150,12 +150,12 @@ def tasks_on_each_node(job: JobSpec, why: str) -> int:
 
 
 def _totals(placement: Placement) -> str:
-    """Return the nearest numbers of processes with as many on each node; empty where replicas differ."""
+    """Return the nearest numbers of processes that fill nodes equally; empty if replicas differ."""
     kinds = {(row.tasks_per_replica, row.cpus, row.gpus, row.memory) for row in placement.rows}
     size, nodes = placement.rows[0].tasks_per_replica, placement.nodes
     count = placement.size // size
     most = -(-count // nodes)
-    # How many fit on a node is not in the plan, but the number of nodes gives its bounds.
+    # The plan does not say how many fit on a node, but the number of nodes gives bounds.
     holds = range(most, (count - 1) // (nodes - 1) + 1)
     balanced = most * size == max(tasks for _, tasks in placement.tasks_per_node())
     if len(kinds) > 1 or len(placement.groups) > 1 or not holds or not balanced:
@@ -165,7 +165,7 @@ def _totals(placement: Placement) -> str:
 
 
 def _for_unequal_nodes(job: JobSpec) -> Iterator[str]:
-    """Yield the launchers for the plan's scheduler that start different numbers of tasks a node."""
+    """Yield the launchers for the plan's scheduler that can start different numbers of tasks per node."""
     for launcher in launchers.objects():
         usable = launcher.rank_variables and job.identity.scheduler in launcher.schedulers
         if (

@@ -26,7 +26,7 @@ _OF_HYDRA: Final = RankVariables(rank="PMI_RANK", size="PMI_SIZE", local_rank="M
 
 
 def _hostfile(job: JobSpec) -> str:
-    """Return the job's hostfile, or the role's where each role has a launch."""
+    """Return the job's hostfile, or the role's if each role has its own launch."""
     return f"$hostfile_{job.launch.role}" if job.launch.role else "$HPCDIST_HOSTFILE"
 
 
@@ -74,7 +74,7 @@ class Mpirun(PlainLauncher):
         yield from self.own("mpirun", "-np", str(job.placement.size))
         yield Word.raw(f'--hostfile "{_hostfile(job)}"', self.origin)
         if job.identity.scheduler not in _STARTS_DAEMONS:
-            # ssh finds orted on the other nodes only where it is on their login PATH; mpirun(1), --prefix.
+            # ssh finds orted on other nodes only if it is on their login PATH; mpirun(1), --prefix.
             prefix = '--prefix "$(dirname "$(dirname "$(type -P mpirun)")")"'
             yield Word.raw(prefix, Origin("rule", "mpirun over ssh"))
         yield from self.own("--map-by", "slot")
@@ -281,7 +281,7 @@ class HorovodrunElastic(Horovodrun):
     )
 
 
-# --- PlainLauncher processes on one machine: no MPI and no launcher, for frameworks that connect over TCP
+# --- Plain processes on one machine: no MPI and no launcher, for frameworks that connect over TCP
 
 
 class Processes(PlainLauncher):

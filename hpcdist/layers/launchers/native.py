@@ -24,9 +24,9 @@ def _bound_by_site(job: JobSpec, text: str) -> Word:
 # --- srun: Slurm starts the tasks itself
 #
 # Set explicitly, because they are not Slurm's defaults: ``--cpus-per-task`` (srun since 22.05 does not take
-# it from the job), ``--kill-on-bad-exit=1`` (by default the other ranks of a failed one run on until the time
-# limit), ``--wait=0`` (by a site's ``WaitTime`` the others would be killed so long after the first has ended
-# well, as in the midst of a last checkpoint), and the number of tasks on each node (``-N2 -n4`` alone gives
+# it from the job), ``--kill-on-bad-exit=1`` (by default the other ranks run on until the time limit
+# if one fails), ``--wait=0`` (a site's ``WaitTime`` would kill the others that long after the first has
+# completed, even during a last checkpoint), and the number of tasks on each node (``-N2 -n4`` alone gives
 # 3 + 1).
 
 
@@ -49,8 +49,8 @@ class Srun(PlainLauncher):
     unequal_nodes = True
     provides_mpi = True
     provides_pmi = True
-    # Each component has a thread in srun, and in Slurm 22.05 two of them may stop PMIx's one abort agent at
-    # once: one waits for ever in `pmixp_abort_agent_stop`, in some of a hundred jobs, at their end.
+    # Each component has a thread in srun. In Slurm 22.05 two threads may stop PMIx's single abort agent at
+    # once: then one hangs in `pmixp_abort_agent_stop`, at the end of a few percent of jobs.
     pmi_over_components = "none"
     labels_output = True
 
@@ -122,7 +122,7 @@ class Srun(PlainLauncher):
             yield Word.raw(_hosts(job, group), self.origin)
 
     def _order(self, job: PreparedJob, group: Group) -> Iterator[Word]:
-        """Yield the option for the order of nodes by name: since Slurm 26.05 tasks follow their topology."""
+        """Yield the option for the order of nodes by name: since Slurm 26.05 tasks follow the topology."""
         by_user = any(word.text.startswith("--distribution") for word in job.arguments)
         if group.even and group.nodes > 1 and group.tasks_per_node > 1 and not by_user:
             yield from self.own(f"--distribution=plane={group.tasks_per_node}")
@@ -167,10 +167,10 @@ def _gpus_of_srun(job: JobSpec, group: Group) -> Iterator[Word]:
 
 # --- flux run: Flux starts the tasks itself, in the instance that it has made for the job
 #
-# Set explicitly, because they are not Flux's defaults: ``exit-on-error`` (by default the other ranks of a
-# failed one run on for half a minute), ``exit-timeout=none`` (by default a rank that ends well has the others
-# ended half a minute later) and ``cpu-affinity=per-task`` (by default each task may run on the cores of all).
-# ``--signal`` stands here and not at flux batch, whose signal ends the brokers of all nodes but the first.
+# Set explicitly, because they are not Flux's defaults: ``exit-on-error`` (by default the other ranks run
+# on for half a minute if one fails), ``exit-timeout=none`` (by default the others are ended half a minute
+# after a rank has completed) and ``cpu-affinity=per-task`` (by default a task may run on the cores of all).
+# ``--signal`` is set here, not for flux batch, whose signal ends the brokers of all nodes but the first.
 #
 # Equal tasks are distributed by ``--nodes`` and ``--ntasks`` as evenly as possible, and the first nodes get
 # one more (``rcalc_distribute``; five tasks on three nodes gave 2 + 2 + 1). Unequal tasks are started on
@@ -239,7 +239,7 @@ class FluxRun(PlainLauncher):
                 raise PlanError(Problem(message, _REPLICAS, hint))
             yield _bound_by_site(job, "--setopt=gpu-affinity=per-task")
         elif not _requests_gpus(job) or job.gpus.variable != "CUDA_VISIBLE_DEVICES":
-            # Flux sets this variable alone, and sets it to no GPUs where none were requested.
+            # Flux sets only this variable, and sets it to no GPUs if none were requested.
             yield from self.own("--setopt=gpu-affinity=off")
 
 
@@ -341,7 +341,7 @@ class Jsrun(PlainLauncher):
         yield from self.own("jsrun")
         sets = equal_sets(job)
         yield from self._of_sets(job, options, sets) if sets else _of_file(job, options)
-        # By default the other ranks of a failed one may run on until the time limit.
+        # By default the other ranks may run on until the time limit if one fails.
         yield from self.own(f"--exit_on_error={int(job.completion.kill_on_failure)}")
         yield from job.arguments
 

@@ -25,9 +25,9 @@ from hpcdist.schedulers.base import (
 )
 from hpcdist.schedulers.job import Job, JobState, Status, Usage
 
-# --- Ids: 64-bit numbers, which Flux writes in base 58 behind U+0192, or an ``f`` where that cannot be
+# --- Ids: 64-bit numbers, which Flux writes in base 58 after U+0192, or after ``f`` in a plain locale
 #
-# Here they are written with the ``f``, which Flux takes everywhere and any locale can spell as a folder.
+# hpcdist writes the ``f``, which Flux accepts everywhere and any locale can have in a folder's name.
 # Source: RFC 19 of Flux (https://flux-framework.readthedocs.io/projects/flux-rfc/en/latest/spec_19.html).
 
 _DIGITS: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -36,7 +36,7 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,20}")
 
 
 def plain_id(text: str) -> str:
-    """Return an id in any of the forms that Flux prints as ``f...``; empty for anything else."""
+    """Return an id in any form that Flux prints as ``f...``; empty for other text."""
     if match := _F58.fullmatch(text):
         return f"f{match[1]}"
     number = int(text) if _DECIMAL.fullmatch(text) else 1 << 64
@@ -55,7 +55,7 @@ def f58(number: int) -> str:
 
 # --- States: ``flux jobs --json``, of all jobs at once, or of one that has left the listing
 #
-# Only what is known stands in the answer: a job that waits has no ``result``, one that runs no
+# The answer has only what is known: a pending job has no ``result``, a running job no
 # ``returncode``. Source: flux-jobs(1), JOB STATUS and ``--json``; RFC 21 names the states.
 
 STATES: Final = {
@@ -73,7 +73,7 @@ STATES: Final = {
 """What the states mean, and the results of INACTIVE jobs."""
 
 LOST_NODE: Final = re.compile(r"node failure on (\S+) \(")
-"""What is noted of a lost node: type node-failure, or exec if it was the first one (bulkexec.c)."""
+"""The note about a lost node, of type node-failure, or exec for the first node (bulkexec.c)."""
 
 _NEVER_RAN: Final = -128
 _HELD: Final = 0
@@ -92,7 +92,7 @@ class Listing(Query):
 
 
 class ById(Query):
-    """A job that the listing does not show any more; Flux may have forgotten it, and says so by an error."""
+    """A job that the listing no longer shows; if Flux has forgotten it, the answer is an error."""
 
     one_by_one: Final = True
 
@@ -133,7 +133,7 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
 
 
 def status(record: Mapping[str, Any]) -> Status:
-    """Return what Flux says of a job; an unknown state is ``UNKNOWN``, never a guess."""
+    """Return the status of a job; an unknown state is ``UNKNOWN``, never a guess."""
     word = str(record.get("state", ""))
     if word == "INACTIVE":
         word = str(record.get("result", word))
@@ -152,7 +152,7 @@ def _section(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _exit_code(record: Mapping[str, Any], exception: Mapping[str, Any]) -> int | None:
-    """Return the code as a shell shows it; a job that never ran has a made-up one (-128, or 1)."""
+    """Return the code as a shell shows it, without the invented one of a job that never ran (-128, 1)."""
     code = record.get("returncode")
     if not isinstance(code, int) or code == _NEVER_RAN or (exception and "waitstatus" not in record):
         return None
@@ -173,7 +173,7 @@ def _reason(record: Mapping[str, Any], state: JobState, exception: Mapping[str, 
     return str(schedule.get("reason_pending", ""))
 
 
-# --- The start of a job: Flux starts none again, and measures neither memory nor CPU time
+# --- The start of a job: Flux never restarts jobs, and measures neither memory nor CPU time
 #
 # Sources: flux-jobs(1); answers of flux-core 0.88.
 
@@ -212,8 +212,8 @@ def _time(value: object) -> float | None:
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
 
-# A listing shows no attributes of jobs, so each is asked for its jobspec; flux job is no Python, and quick.
-# Quotes of the script that a jobspec holds have a backslash in front.
+# A listing has no attributes, so each job's jobspec is read; flux job is not Python, so it is fast.
+# The script is part of the jobspec, so its quotes have a backslash before them.
 _FIND: Final = """\
 jobs=$(flux jobs -a -n --count=1000 -o '{id.f58}') || exit
 for job in $jobs; do
@@ -225,7 +225,7 @@ done
 
 _NOT_ASKED: Final = "Unable to connect to Flux"
 
-# What is over already is no failure; anything else that flux cancel says of a job is.
+# It is no failure that a job is over already; any other message of flux cancel is.
 _CANCEL: Final = """\
 output=$(flux cancel "$@" 2>&1) && exit
 [[ $output ]] || output="flux cancel ended without a message"
@@ -261,10 +261,10 @@ _HINTS: Final = {
     "unsatisfiable": _RESOURCES,
     "cannot be satisfied": _RESOURCES,
 }
-"""What to do, by words of Flux's refusals; the first that is found counts, so the narrowest come first."""
+"""Hints by words of Flux's refusals; the first match counts, so the most specific come first."""
 
 _LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|reset by peer|Broken pipe")
-"""What an answer that was lost on its way is called (I/O, pipe, protocol, network); the job may exist."""
+"""Errors of a lost answer (I/O, pipe, protocol, network): the job may exist."""
 
 
 class Flux(BatchSystem):
@@ -282,14 +282,14 @@ class Flux(BatchSystem):
     accounting = FluxAccounting()
 
     def submit(self, submission: Submission) -> Command:
-        """Return the flux command; what is on it beats the script."""
+        """Return the flux command; its options override the script's."""
         token = f"--setattr=user.hpcdist=hpcdist:{submission.token}"
         after = (f"--dependency=afterany:{job}" for job in submission.after)
         words = ("flux", "batch", token, *after, submission.script)
         return Command(words, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
-        """Return the job's id; only an answer that is nothing else is read."""
+        """Return the job's id; output with anything else is not read."""
         answer = completed.stdout.strip()
         refused = not answer and _is_refusal(completed)
         return answers.submission_id(
@@ -297,7 +297,7 @@ class Flux(BatchSystem):
         )
 
     def find(self) -> Iterator[Command]:
-        """Yield one look at the jobspecs of this user's latest jobs."""
+        """Yield the command that prints the jobspecs of this user's latest jobs."""
         yield Command(("bash", "-c", _FIND), timeout=120)
 
     def read_find(self, completed: Completed) -> Mapping[str, str]:
@@ -306,11 +306,11 @@ class Flux(BatchSystem):
         return {row[2]: job_id for row in rows if row and (job_id := plain_id(row[1]))}
 
     def queries(self) -> tuple[Query, ...]:
-        """Return the listing, and the question for one job that is no longer in it."""
+        """Return the listing, and the query for one job that is no longer in it."""
         return Listing(), ById()
 
     def lost_nodes(self, status: Status) -> tuple[str, ...]:
-        """Return the node that the exception of a job names, which may be up again when somebody asks."""
+        """Return the node that the exception of a job names, which may be up again by now."""
         return tuple(LOST_NODE.findall(status.reason)) if status.state is JobState.NODE_FAIL else ()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
@@ -330,11 +330,11 @@ class Flux(BatchSystem):
         return Command((*words, "bash", request.submission.script), keep_environment=("LC_ALL",))
 
     def request_nodes(self, names: Sequence[str]) -> NodeRequest:
-        """Name the candidates, without brackets, which constraints have for a choice (flux-batch(1))."""
+        """Name the candidates, without brackets, which mean a choice in constraints (flux-batch(1))."""
         return NodeRequest(constraint=f"host:{','.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
-        """Return the command that ends these jobs by TERM, and KILL 5 s later; what is over is no failure."""
+        """Return the command that ends these jobs by TERM, and KILL 5 s later; ended jobs are no failure."""
         return Command(("bash", "-c", _CANCEL, "hpcdist", *(job.id for job in jobs)))
 
     def wait(self, job: Job) -> Command:

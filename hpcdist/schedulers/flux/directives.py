@@ -1,6 +1,6 @@
 """The ``#flux:`` lines of a plan, for flux batch, and how Flux reads them.
 
-flux batch counts slots and not tasks. A slot is a node here: whatever the tasks are, the nodes are equal.
+flux batch counts slots, not tasks. A slot is a node here: nodes are equal even if tasks differ.
 
 Sources: flux-batch(1) of flux-core 0.88; RFC 36 and src/bindings/python/flux/job/directives.py for the lines.
 """
@@ -53,13 +53,13 @@ OTHERS: Final = frozenset((
     "--input", "--label-io", "--quiet", "--require", "--rlimit", "--setattr", "--setopt",
     "--unbuffered", "--urgency", "-S", "-l", "-o", "-u",
 ))  # fmt: skip
-"""What else flux batch of 0.88 knows, without options that only show something."""
+"""Other options of flux batch 0.88, without those that only print something."""
 
 _SEVERAL: Final = (
     "--add-file", "--conf", "--env", "--env-file", "--env-remove", "--rlimit", "--setattr", "--setopt",
 )  # fmt: skip
 _REPEATS: Final = {flag: flag for flag in _SEVERAL} | {"-S": "--setattr", "-o": "--setopt"}
-"""Those of them that may stand more than once (flux-batch(1)), each in full."""
+"""The options that may be repeated (flux-batch(1)), with their long forms."""
 
 _KINDS: Final = ("after", "afterany", "afterok", "afternotok")
 
@@ -80,7 +80,7 @@ def _lines(job: JobSpec, site: Site, problems: list[Problem]) -> Iterator[Line]:
     yield "--job-name", job.identity.name, "name"
     for one in job.request.dependency:
         yield from _dependencies(one, problems)
-    if job.request.signal is not None and job.launch.launcher != "flux":  # which has it sent itself
+    if job.request.signal is not None and job.launch.launcher != "flux":  # which sends it itself
         yield "--signal", job.request.signal.of_tasks, "signal"  # all get it, with B: or without
     if job.request.submit_environment == "clean":
         yield "--env-remove", "*", "environment"
@@ -113,7 +113,7 @@ def _where(job: JobSpec, group: Group) -> Iterator[Line]:
 
 
 def _requirement(job: JobSpec, group: Group) -> str | None:
-    """Return what its nodes must be, and not be (RFC 35)."""
+    """Return what the nodes must be, and must not be (RFC 35)."""
     if not job.request.exclude_nodes:
         return group.constraint
     others = f"not host:{','.join(job.request.exclude_nodes)}"
@@ -121,7 +121,7 @@ def _requirement(job: JobSpec, group: Group) -> str | None:
 
 
 def _dependencies(one: Dependency, problems: list[Problem]) -> Iterator[Line]:
-    """Yield a line for each job that is waited for; ids alone must end well, as sbatch's do."""
+    """Yield a line for each job to wait for; bare ids mean success, as with sbatch."""
     if len(one.alternatives) > 1:
         problems.append(_wait_problem(one))
         return

@@ -1,7 +1,7 @@
 """Describes a machine of Flux: the resource set R and the configuration, both JSON. A CPU is a core here.
 
-Sources: flux-resource(1), RFC 20 (R), flux-config-queues(5) and flux-config-policy(5) of flux-core 0.88, of
-which one without Fluxion was looked at.
+Sources: flux-resource(1), RFC 20 (R), flux-config-queues(5) and flux-config-policy(5) of flux-core 0.88;
+tried on one without Fluxion.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _facts(config: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fact]:
 
 
 def _defaults(config: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
-    """Yield how long the jobs of each queue may run that ask for no time."""
+    """Yield the time limit of each queue for jobs that set none."""
     own = _duration(config)
     for name in names:
         if default := _duration(_below(config, "queues", name)) or own:

@@ -1,7 +1,7 @@
 """IBM Spectrum LSF: bsub, bjobs, bhist and bkill, of version 9.1 and later; plain, or with CSM and jsrun.
 
 Sources: the manual pages of 10.1 (https://www.ibm.com/docs/en/spectrum-lsf/10.1.0), the Summit user guide for
-CSM, and answers of real clusters that others have kept (``tests/transcripts/lsf``).
+CSM, and published answers of real clusters (``tests/transcripts/lsf``).
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 _STATES: Final = {
     "PEND": JobState.PENDING,
     "PROV": JobState.PENDING,  # its host is being powered on
-    "WAIT": JobState.PENDING,  # in a chunk of jobs that run one after the other
+    "WAIT": JobState.PENDING,  # in a chunk: jobs that run one after the other
     "PSUSP": JobState.SUSPENDED,
     "USUSP": JobState.SUSPENDED,
     "SSUSP": JobState.SUSPENDED,
     "RUN": JobState.RUNNING,
     "DONE": JobState.COMPLETED,
     "EXIT": JobState.FAILED,
-    # The host does not answer; what becomes of the job is not known yet.
+    # The host does not answer; the job's fate is not known yet.
     "UNKWN": JobState.UNKNOWN,
     "ZOMBI": JobState.UNKNOWN,
 }
@@ -68,7 +68,7 @@ _STATES: Final = {
 _REASONS: Final = {
     JobState.TIMEOUT: "RUNLIMIT DEADLINE CPULIMIT",
     JobState.OUT_OF_MEMORY: "MEMLIMIT SWAP",
-    # An orphan waits for what can no longer come.
+    # An orphan: its dependency can never be met.
     JobState.CANCELLED: "OWNER FORCE_OWNER ADMIN FORCE_ADMIN BUCKET_KILL CHKPNT ORPHAN_SYSTEM",
     # Other jobs, its queue, another cluster or the cloud wanted its hosts, or somebody requeued it.
     JobState.PREEMPTED: "PREEMPT LOAD WINDOW RC RC_RECLAIM MC_RECALL REQUEUE_OWNER REQUEUE_ADMIN REQUEUE_RC",
@@ -77,14 +77,14 @@ _REASONS: Final = {
     "OTHER UNKNOWN",
 }
 REASONS: Final = {f"TERM_{word}": state for state, words in _REASONS.items() for word in words.split()}
-"""Why a job exited; FAILED where the program, or what should have started it, did."""
+"""Why a job exited; FAILED if the program failed, or its start."""
 
 DROP: Final = ("BSUB_", "LSB_BJOBS_")
 """Variables that change what LSF's commands do or show: BSUB_QUIET hides the id of a new job."""
 
 COLUMNS: Final = "jobid jobindex stat exit_code exit_reason pend_reason job_description"
 
-# JSON is of 10.1.0.2, columns of one's own of 9.1; before, there was one table, as OpenLava has it still.
+# JSON needs 10.1.0.2, `-o` needs 9.1; older versions, and OpenLava, print one fixed table.
 _ASK: Final = """\
 output=$(bjobs -a -json -o "$1" 2>&1) ||
   output=$(bjobs -a -noheader -o "$1 delimiter='|'" 2>&1) ||
@@ -102,7 +102,7 @@ _ID: Final = re.compile(r"([0-9]+)(?:\[([0-9]+)\])?")
 _TABLE: Final = re.compile(
     r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*?(?:\[([0-9]+)\][ ]+[A-Z][a-z]+[ ]+[0-9]+[ ]+[0-9:]+)?"
 )
-"""A row of the table; an element of an array has its index behind the job's name, before the time."""
+"""A row of the table; an array's element has its index after the job's name, before the time."""
 
 
 def ask() -> Command:
@@ -152,13 +152,13 @@ def base_id(text: str) -> str:
 
 
 def key(text: str) -> str:
-    """Return under which key an answer has this job, or this element of one; empty for junk."""
+    """Return the key of this job, or element of an array, in an answer; empty for junk."""
     match = _ID.fullmatch(text)
     return "" if not match else element_id(match[1], int(match[2])) if match[2] else match[1]
 
 
 def status(word: str, code: str = "", why: str = "", pending: str = "", source: str = "bjobs") -> Status:
-    """Return what a state means, with the reason why it was ended by another than itself."""
+    """Return what a state means, with the reason if the job did not end by itself."""
     state = _STATES.get(word, JobState.UNKNOWN)
     if state is JobState.FAILED:
         state = REASONS.get(why.partition(":")[0].strip(), state)
@@ -170,7 +170,7 @@ def status(word: str, code: str = "", why: str = "", pending: str = "", source: 
 
 
 class Bjobs(Query):
-    """All of this user's jobs at once; it forgets after CLEAN_PERIOD, an hour by default."""
+    """All of this user's jobs at once; bjobs forgets after CLEAN_PERIOD, an hour by default."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002
         """Yield one command."""
@@ -202,7 +202,7 @@ class Bhist(Query):
     one_by_one: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
-        """Yield one command for each job: it reads files, and should read no more than it must."""
+        """Yield one command for each job: bhist reads files, and should read no more than it must."""
         for job in jobs:
             yield Command(("bhist", "-n", "0", "-l", job.id), drop_environment=DROP)
 
@@ -220,7 +220,7 @@ class Bhist(Query):
 
 
 def _end(text: str) -> Status | None:
-    """Return how a job ended by the last of its events; ``Completed`` stands behind ``Exited``."""
+    """Return how a job ended, by its last event; ``Completed`` comes after ``Exited``."""
     ends = list(re.finditer(r": (Done successfully|Completed <done>|Completed <exit>|Exited\b)", text))
     if not ends or re.search(r": (?:Dispatched|Starting|Requeued)", text[ends[-1].end() :]):
         return None
@@ -283,9 +283,9 @@ class LsfAccounting(Accounting):
 
 BY_STDIN: Final = "# bsub reads it from its standard input: bsub <job.sh"
 BY_NAME: Final = "# bsub reads it by its name: bsub job.sh"
-"""How a script for LSF is given to bsub: it says so itself, to its user and to hpcdist."""
+"""How bsub reads a script for LSF: a comment in the script tells its user and hpcdist."""
 
-# $1 the token, $2 the script, which says how it wants to be read.
+# $1: the token, $2: the script, which has one of these comments.
 _SUBMIT: Final = f"""\
 [[ -r $2 ]] || {{ echo "$2 cannot be read. Job not submitted." >&2; exit 255; }}
 if grep -qxF -e '{BY_STDIN}' -- "$2"; then
@@ -295,7 +295,7 @@ else
 fi
 """
 
-# What is over already is no failure; anything else that bkill says is.
+# It is no failure that a job is over already; any other message of bkill is.
 _CANCEL: Final = """\
 output=$(bkill "$@" 2>&1) && exit
 [[ $output ]] || output="bkill ended without a message"
@@ -323,7 +323,7 @@ _HINTS: Final = {
 _DOUBTS: Final = re.compile(
     r"time[d ]*-?out|not respond|connect|lib call|internal|protocol|receiv|network", re.IGNORECASE
 )
-"""Words of a lost answer: bsub says "Job not submitted" after those too."""
+"""Words of a lost answer: bsub prints "Job not submitted" even then."""
 
 _USAGE: Final = re.compile(r"illegal option|[Uu]sage: bsub|Illegal job name|option requires|[Bb]ad option")
 
@@ -341,12 +341,12 @@ class Lsf(BatchSystem):
     node_flags = ("-m", "-hostfile")
 
     def cannot_exclude(self, site: Site) -> str:
-        """Return why, where the request is for whole nodes."""
+        """Return why, if the site requests whole nodes."""
         whole = "asks for whole nodes by -nnodes, with which LSF takes no names of nodes"
         return f"site {site.name} {whole}" if site.lsf.request == "nodes" else ""
 
     def memory_refused_by(self, site: Site) -> str:
-        """Return the key of the request where that is for whole nodes: ``-nnodes`` takes no memory."""
+        """Return the key of the request if it is for whole nodes: ``-nnodes`` has no memory."""
         return "lsf.request" if site.lsf.request == "nodes" else ""
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
@@ -360,13 +360,13 @@ class Lsf(BatchSystem):
         yield from super().header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
-        """Return the bsub command; the script says whether it is read from standard input or by its name."""
+        """Return the bsub command; a comment in the script tells whether bsub reads it by name."""
         after = ("-w", " && ".join(f"ended({job})" for job in submission.after)) if submission.after else ()
         words = ("bash", "-c", _SUBMIT, "hpcdist", f"hpcdist:{submission.token}", submission.script, *after)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
-        """Return the job's id, from among what an esub of the site prints."""
+        """Return the job's id; an esub of the site may print other lines."""
         message = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
         if completed.returncode == 127 and "bsub: " in message:  # noqa: PLR2004 - bash: not found
             raise SchedulerError(answers.missing("bsub"))
@@ -382,7 +382,7 @@ class Lsf(BatchSystem):
         )
 
     def find(self) -> Iterator[Command]:
-        """Yield bjobs, which knows ended jobs for an hour too."""
+        """Yield bjobs, which shows ended jobs for an hour."""
         yield ask()
 
     def read_find(self, completed: Completed) -> Mapping[str, str]:
@@ -421,12 +421,12 @@ class Lsf(BatchSystem):
         return Command(("bash", "-c", _CANCEL, "hpcdist", f"{job.id}[{index}]"), drop_environment=DROP)
 
     def wait(self, job: Job) -> Command:
-        """Return bwait, which LSF 10.1 has instead of frequent calls of bjobs."""
+        """Return bwait, which LSF 10.1 offers in place of frequent bjobs calls."""
         return Command(("bwait", "-w", f"ended({job.id})"), drop_environment=DROP)
 
 
 def _is_refused(message: str) -> bool:
-    """Whether bsub prints a refusal, and not that an answer was lost."""
+    """Whether bsub prints a refusal, not the error of a lost answer."""
     last = message.rpartition("Please wait ...")[2]
     refused = "ob not submitted" in last or "equest aborted by esub" in last
     return bool(_USAGE.search(message)) or (refused and not _DOUBTS.search(last))

@@ -32,23 +32,23 @@ from hpcdist.site.model import Site
 
 # --- Arrays, dependencies, signals, mail and time as bsub writes them
 #
-# An experiment has Slurm's forms of these; what LSF has no equivalent for is refused by its name.
+# An experiment has Slurm's forms of these; a setting without an equivalent in LSF is refused by name.
 # Source: bsub(1) of LSF 10.1, ``-J``, ``-w``, ``-wa``, ``-wt``, ``-B``, ``-N``, ``-Ne``, ``-W``.
 
 _CONDITIONS: Final = {"afterok": "done", "afterany": "ended", "afternotok": "exit", "after": "started"}
 _SIGNALS: Final = ("TERM", "INT", "HUP", "USR1", "USR2")
-"""Those that the script hands on to the program; LSF signals all processes of a job."""
+"""The signals that the script passes on to the program; LSF signals all processes of a job."""
 _MAIL: Final = {"begin": ("-B",), "end": ("-N",), "fail": ("-Ne",), "all": ("-B", "-N"), "none": ()}
 
 
 def hours_and_minutes(seconds: int) -> str:
-    """Return a run limit, ``h:mm``: LSF has no seconds, so that they become a whole minute."""
+    """Return a run limit, ``h:mm``: LSF has no seconds, so they are rounded up to a minute."""
     minutes = -(-seconds // 60)
     return f"{minutes // 60}:{minutes % 60:02}"
 
 
 def array_text(spec: ArraySpec) -> str:
-    """Return what stands behind the name: ``[1-10:2]%4``."""
+    """Return what comes after the name: ``[1-10:2]%4``."""
     return f"[{spec.indices}]" if spec.at_once is None else f"[{spec.indices}]%{spec.at_once}"
 
 
@@ -145,13 +145,13 @@ _OTHERS: Final = frozenset((
     "-ptl", "-rcacct", "-rnc", "-s", "-sla", "-smt", "-sp", "-stage", "-step_cgroup", "-t", "-ti",
     "-ul", "-v",
 ))  # fmt: skip
-"""What else bsub(1) of 10.1 knows."""
+"""Other options of bsub(1) of 10.1."""
 
 _OF_CSM: Final = (
     "-alloc_flags", "-cn_cu", "-cn_mem", "-core_isolation", "-jsm", "-ln_mem", "-ln_slots", "-smt",
     "-step_cgroup",
 )  # fmt: skip
-"""What only IBM's Cluster Systems Manager understands, each by its page, such as
+"""Options of IBM's Cluster Systems Manager only, each by its page, such as
 https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bsub.smt.1.html."""
 
 
@@ -262,7 +262,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
 
 
 def _read(text: str) -> Sequence[Pair]:
-    """Read ``-flag`` or ``-flag value``, taking quotes off as bsub does."""
+    """Read ``-flag`` or ``-flag value``, removing quotes as bsub does."""
     try:
         first, *rest = shlex.split(text)
     except ValueError:
@@ -271,7 +271,7 @@ def _read(text: str) -> Sequence[Pair]:
 
 
 def syntax_of(site: Site) -> DirectiveSyntax:
-    """Return how directives are written, with the words that this site has for them."""
+    """Return how directives are written, with the names that this site has for them."""
     reason = f"it is of machines with CSM, and site {site.name} asks for slots (`lsf.request`)"
     return DirectiveSyntax(
         scheduler="LSF",
@@ -298,15 +298,15 @@ def _directory(path: str) -> str:
     """Return the path.
 
     Raises:
-        PlanError: for one that bsub would read as a pattern, since nothing can hide ``%J`` from it.
+        PlanError: for one that bsub would read as a pattern: ``%J`` cannot be escaped.
     """
     if re.search("%[IJ]", path):
         raise PlanError(f"LSF reads %J and %I in {path!r} as a job's numbers; use another directory")
     return path
 
 
-# LSF brings the output of a job to its place when the job is over, unless the whole cluster is set up
-# otherwise (LSB_STDOUT_DIRECT): in a run directory the script writes it itself, and LSF its report.
+# LSF copies the output of a job to its place when the job is over, unless the cluster has
+# LSB_STDOUT_DIRECT: in a run directory the script writes its output itself, and LSF its report.
 HEADER: Final = HeaderSyntax(
     prefix="#BSUB ",
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),

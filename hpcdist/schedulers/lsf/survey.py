@@ -22,7 +22,7 @@ GROUPS: Final = Command(("bmgroup", "-r", "-w"))
 VERSION: Final = Command(("lsid",))
 
 _SERVERS: Final = ("Yes", "Dyn")
-"""Those that run jobs; ``Dyn`` is one that has joined by itself (lshosts(1)), ``No`` only submits."""
+"""Types of hosts that run jobs; ``Dyn`` has joined by itself (lshosts(1)), ``No`` only submits."""
 
 _QUEUE: Final = re.compile(r"^QUEUE:\s*(\S+)", re.MULTILINE)
 _LIMIT: Final = re.compile(r"^\s*RUNLIMIT\b.*\n\s*(\d+(?:\.\d+)?) min", re.MULTILINE)
@@ -57,7 +57,7 @@ class LsfSurveyor(Surveyor):
 
 
 def _nodes(hosts: str, gpus: str) -> Iterator[Node]:
-    """Yield the hosts that run jobs; of those whose columns are unknown (``-``), what is known."""
+    """Yield the hosts that run jobs, with what is known: a column may be unknown (``-``)."""
     counted, models = _gpus(gpus)
     for words in map(str.split, hosts.splitlines()[1:]):
         if len(words) >= 8 and words[7] in _SERVERS:  # noqa: PLR2004 - `server`, the eighth column
@@ -71,7 +71,7 @@ def _nodes(hosts: str, gpus: str) -> Iterator[Node]:
 
 
 def _gpus(text: str) -> tuple[Counter[str], dict[str, str]]:
-    """Return how many GPUs each host has, a line each, and their model; a host is named on its first line."""
+    """Return the number of GPUs of each host, and their model; only a host's first line has its name."""
     counted, models, host = Counter[str](), dict[str, str](), ""
     for line in text.splitlines()[1:]:
         words = line.split()

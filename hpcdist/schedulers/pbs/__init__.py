@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 #
 # Ids: ``1234.server``, an array ``1234[].server``, its elements ``1234[5].server``. ``-F dsv`` writes each
 # job as one line; ``-F json`` of OpenPBS's main branch holds the first of several ids only (openpbs/openpbs
-# issue 2672), and what a submitter's environment holds may make it no JSON (issues 1255, 2541). Sources:
-# answers of an OpenPBS 23.06; how fields are divided: ``prt_attr`` of its ``qstat.c``; exit codes:
+# issue 2672), and the submitter's environment may make it invalid JSON (issues 1255, 2541). Sources:
+# answers of an OpenPBS 23.06; field separators: ``prt_attr`` of its ``qstat.c``; exit codes:
 # ``pbs_error.h``, modulo 256.
 
 # --- The state, exit code and reason of a job from its fields
@@ -107,7 +107,7 @@ _UNTOLD: Final = {
     "interactive": Status(JobState.VANISHED, reason="PBS does not keep what a shell of qsub -I returned"),
     "array": Status(JobState.VANISHED, reason="PBS does not say how each of its elements ended"),
 }
-"""What ends with 0 also where it did not end well: an element may have been deleted while it waited."""
+"""Jobs that end with 0 even if they failed: an element may have been deleted while it waited."""
 _COUNT: Final = re.compile(r"(Queued|Running|Exiting):([0-9]+)")
 _HOLDERS: Final = {"u": "its owner", "o": "an operator", "s": "the system", "p": "its owner's wrong password"}
 
@@ -140,7 +140,7 @@ def _waits(record: Attributes) -> str:
 
 
 def _others(record: Attributes) -> str:
-    """Return what a job depends on, as one writes it for qsub; jobs that depend on it are no matter."""
+    """Return the jobs on which a job depends, in qsub's syntax, without jobs that depend on it."""
     parts = re.sub(r"@[^:,]+", "", record.get("depend", "")).split(",")
     return ",".join(part for part in parts if not part.startswith("before"))
 
@@ -195,7 +195,7 @@ def _shown(code: int, record: Attributes) -> int | None:
 
 
 def _never_ran(record: Attributes) -> bool:
-    """Whether it was deleted before it began; elements of an array have an Exit_status all the same."""
+    """Whether the job was deleted before it began; even then an array's element has an Exit_status."""
     ran = record.get("exec_host") or record.get("run_count") or record.get("array") == "True"
     return not ran
 
@@ -211,19 +211,19 @@ def _why_never(record: Attributes) -> str:
 
 
 def _who(record: Attributes) -> str:
-    """Return the user who deleted it, where the comment names one."""
+    """Return the user who deleted the job, if the comment names one."""
     match = re.search(r"terminated by (\S+)$", record.get("comment", "").strip())
     return f"deleted by {match[1]}" if match else "deleted"
 
 
 TOKEN: Final = "HPCDIST_TOKEN"  # noqa: S105 - its name
 PREFIX: Final = "hpcdist:"
-"""In front of a token, so that another variable HPCDIST_TOKEN is not taken for one."""
+"""The prefix of a token: other values of a variable HPCDIST_TOKEN are not tokens."""
 
 DROP: Final = ("PBS_DPREFIX", "HPCDIST_TOKEN")
 """Variables that change how qsub reads a script, and the token of a job that submits another."""
 
-# $@ is a command of PBS. That a job is over (35), unknown (153) or just ending (168) is an answer as well.
+# $@ is a command of PBS. A job that is over (35), unknown (153) or ending (168) is an answer, too.
 _ASK: Final = """\
 { output=$("$@" 2>&1 >&3); } 3>&1
 code=$?
@@ -254,7 +254,7 @@ done
 _ID: Final = re.compile(r"([0-9]+(?:\[[0-9]*\])?)\.([A-Za-z0-9_-]+)[\w.-]*", re.ASCII)
 _ELEMENT: Final = re.compile(r"([0-9]+)\[([0-9]+)\]", re.ASCII)
 _FIELD: Final = re.compile(r"(?:[^\\|]+|\\.)+")
-"""Between two ``|``; one in a value stands behind a backslash."""
+"""Text between two ``|``; in a value, ``|`` has a backslash before it."""
 _TOKEN: Final = re.compile(rf"(?:^|(?<!\\),){TOKEN}={PREFIX}(\w+)(?=,|$)", re.ASCII)
 
 _OTHER: Final = reused_id("qstat")
@@ -263,7 +263,7 @@ _Key = tuple[str, str]
 
 
 def command(*argv: str) -> Command:
-    """Return a command of PBS for which jobs that are over or unknown are no failure."""
+    """Return a command of PBS that does not fail for jobs that are over or unknown."""
     return Command(("bash", "-c", _ASK, "hpcdist", *argv), drop_environment=DROP)
 
 
@@ -273,13 +273,13 @@ def find(option: str = "") -> Command:
 
 
 def key(job_id: str) -> _Key | None:
-    """Return what an id means, whether the server's name is short or full; None for junk."""
+    """Return the same key for ids with the short and the full name of the server; None for junk."""
     match = _ID.fullmatch(job_id)
     return (match[1], match[2]) if match else None
 
 
 def element_of(job_id: str, array: str) -> int | None:
-    """Return which element of the array an id is; None for any other job."""
+    """Return the index of an id in this array; None for any other job."""
     number, server = key(job_id) or ("", "")
     element = _ELEMENT.fullmatch(number)
     return int(element[2]) if element and key(array) == (f"{element[1]}[]", server) else None
@@ -308,9 +308,9 @@ def _of(job: Job, record: Attributes) -> Status:
 
 
 class PbsQstat(NamedTuple):
-    """One question about jobs: of the living, or of those that are over, too.
+    """One query for jobs: for unfinished ones, or for finished ones, too.
 
-    ``arrays``: of arrays alone; where the answer with all of their elements was too long, they are left open.
+    ``arrays``: for arrays as a whole, in case the answer with all their elements was too long.
     """
 
     options: tuple[str, ...] = ()
@@ -412,7 +412,7 @@ class PbsStarts(Starts):
 # --- PBS Professional and OpenPBS
 
 _QSUB: Final = ("qsub", "-W", "block=false")
-"""PBS takes this option and does nothing (``qsub.c`` since 14.1); Grid Engine's qsub, which would make a job
+"""PBS ignores this option (``qsub.c`` since 14.1); Grid Engine's qsub, which would make a job
 of a script for PBS, refuses it."""
 
 _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -460,7 +460,7 @@ _REFUSALS: Final = (
     "Unauthorized Request",
     "Illegal attribute or resource value",
 )
-"""Words of qsub, before it asks anyone, or of the server after which the job was certainly not made."""
+"""Messages of qsub before it asks the server, or of the server, by which the job was not made."""
 
 _REFUSAL_CODES: Final = frozenset(
     number % 256
@@ -471,7 +471,7 @@ _REFUSAL_CODES: Final = frozenset(
         15173, 15175,
     )
 )  # fmt: skip
-"""Exit codes of a certain no: PBSE_ numbers, also of a site's hooks (15136, 15169)."""
+"""Exit codes of a refusal: PBSE_ numbers, also of a site's hooks (15136, 15169)."""
 
 
 class Pbs(BatchSystem):
@@ -488,7 +488,7 @@ class Pbs(BatchSystem):
     starts = PbsStarts()
 
     def cannot_exclude(self, site: Site) -> str:
-        """Return why: ``-l select=1:host=n1`` names a node, and there is no other relation than ``=``."""
+        """Return why: ``-l select=1:host=n1`` names a node, and ``=`` is the only operator."""
         del site
         return "a job of PBS can name the nodes that it gets, and none that it must not get"
 

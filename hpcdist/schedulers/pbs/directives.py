@@ -29,14 +29,14 @@ from hpcdist.schedulers.directives import (
 )
 from hpcdist.site.model import Site
 
-# --- What qsub takes behind its options, and what it takes in silence and reads as something else
+# --- Values that qsub accepts for its options, and values that it accepts silently but misreads
 #
 # Sources, all of openpbs/openpbs: ``ecl_verify_values.c``, ``ck_job_name.c``, ``parse_at.c``,
 # ``parse_equal.c``, ``set_resource.c`` and ``attr_resc_func.c`` (``decode_select``); ``cmds.h`` for the
 # length of a line.
 
 _LONGEST_LINE: Final = 4000
-"""qsub reads 4094 characters of a line, and what follows as another line."""
+"""qsub reads 4094 characters as one line, and the rest as another."""
 
 _SHOWN: Final = 60
 
@@ -67,7 +67,7 @@ _FORMS: Final[Mapping[str, _Form]] = {
     "-q": _Form(rf"{_USER}|@{_WORD}", "QUEUE or QUEUE@SERVER"),
     "-u": _Form(_USERS, "users, with commas between them"),
 }  # fmt: skip
-"""By flag; of ``-W umask`` what is no octal number is an error of the node only."""
+"""By flag; a ``-W umask`` that is not octal fails only on the node."""
 
 _CHUNK: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9_./@-]+", re.ASCII)
 
@@ -95,7 +95,7 @@ def _shown(value: str) -> str:
 
 
 def chunk_word_problem(words: Sequence[str]) -> str | None:
-    """Say what is wrong with the ``name=value`` words of one chunk, None where nothing is.
+    """Return what is wrong with the ``name=value`` words of one chunk; None if nothing is.
 
     A ``+`` or ``:`` in a value begins another chunk or resource, a comma ends the whole request.
     """
@@ -133,7 +133,7 @@ class Chunk(NamedTuple):
 def chunks(job: JobSpec, site: Site) -> Iterator[Chunk]:
     """Yield the chunks in rank order; a group whose nodes hold different tasks has several.
 
-    Where the site demands so many CPUs a GPU, what the tasks have is rounding_reason up to that.
+    Where the site requires CPUs per GPU, the CPUs of the tasks are rounded up to that number.
     """
     for group in job.placement.groups:
         last: Chunk | None = None
@@ -149,7 +149,7 @@ def chunks(job: JobSpec, site: Site) -> Iterator[Chunk]:
 
 
 def cpus_per_gpu(group: Group, site: Site) -> int | None:
-    """Return how many CPUs a GPU the site demands on these nodes."""
+    """Return how many CPUs per GPU the site requires on these nodes."""
     node = site.node_types.get(group.node_type or "")
     return node.cpus_per_gpu if node else None
 
@@ -208,7 +208,7 @@ def totals(job: JobSpec, site: Site) -> Iterator[tuple[str, str, str]]:
 
 
 def chunk_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Yield what PBS would accept silently and get wrong, and what no chunk can express."""
+    """Yield what PBS would silently get wrong, and what no chunk can express."""
     if site.pbs.place == "pack" and job.placement.nodes > 1:
         message = (
             f"site {site.name} packs a job onto one host, and this one needs {job.placement.nodes} nodes"
@@ -255,9 +255,9 @@ def _constraints(group: Group) -> list[str]:
 
 
 def _total_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Totals are spread over nodes by PBS, so that several must be equal and, as far as is known, full.
+    """Yield why totals do not fit: PBS spreads them, so several nodes must be equal and seem full.
 
-    PBS takes no ``place`` with them (``PBSE_PLACENOSELECT``).
+    PBS accepts no ``place`` with them (``PBSE_PLACENOSELECT``).
     """
     if job.request.exclusive and site.pbs.exclusive != "none":
         message = f"site {site.name} takes totals of the whole job, with which PBS gives no node for itself"
@@ -315,7 +315,7 @@ def array(spec: ArraySpec | None) -> str | None:
 
 
 def dependency(waits: Sequence[Dependency]) -> str:
-    """Return the value of ``-W depend=``; a bare id is one whose success is waited for."""
+    """Return the value of ``-W depend=``; a bare id waits for that job's success."""
     conditions = (condition for one in waits for condition in one.conditions)
     return ",".join(f"{wait.awaited}:{':'.join(map(str, wait.jobs))}" for wait in conditions)
 

@@ -96,7 +96,7 @@ def _destinations(queue: Fields) -> list[str]:
 def _ends(
     name: str, queues: Mapping[str, Fields], user: str, seen: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Return the execution queues that a job in this one may get to; of one such, itself."""
+    """Return the execution queues that this queue leads to; an execution queue leads to itself."""
     queue = queues.get(name, {})
     if name in seen or _closed(queue, user):
         return []
@@ -120,7 +120,7 @@ def _members(name: str, queue: Fields, hosts: Mapping[str, Sequence[Fields]]) ->
 
 
 def _labels(queue: Fields) -> dict[str, str]:
-    """Return what the chunks of a queue ask for unless a job says otherwise, but for amounts."""
+    """Return the default chunk resources of a queue, without amounts."""
     chunk = queue.get("default_chunk")
     asked = {key: str(value) for key, value in chunk.items()} if isinstance(chunk, dict) else {}
     return {key: value for key, value in asked.items() if not _AMOUNT.fullmatch(value)}
@@ -175,7 +175,7 @@ def _seconds(queue: Fields) -> int | None:
 
 
 def _most(limits: Iterable[int | None]) -> int | None:
-    """Return the largest limit, None where one has none."""
+    """Return the largest limit; None if one is None."""
     known = list(limits)
     return None if None in known else max(filter(None, known), default=None)
 
@@ -262,7 +262,7 @@ def _sum(host: Sequence[Fields], name: str) -> int:
 
 
 def _memory(value: object) -> int | None:
-    """Return MiB, rounded down: what a node does not have whole cannot be asked for."""
+    """Return MiB, rounded down, so that no job requests more than a node has."""
     match = re.fullmatch(r"(\d+)kb", str(value))
     return int(match[1]) // 1024 if match else memory(value)
 

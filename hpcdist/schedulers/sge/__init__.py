@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
-from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
+from xml.etree import ElementTree as ET  # the standard library's parser, for qstat's own output
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.schedulers import INSTALLATIONS, answers
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # and accounting(5) of 8.1.9, their answers tried on Debian's 8.1.9.
 
 DROP: Final = ("SGE_", "JOB_ID", "PE_HOSTFILE", "SLURM_", "SBATCH_", "PMI", "OMPI_COMM_")
-"""Variables of another job, which `-V` would hand on."""
+"""Variables of another job, which `-V` would pass on."""
 KEEP: Final = (
     "SGE_ROOT", "SGE_CELL", "SGE_ARCH", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT",
 )  # fmt: skip
@@ -59,19 +59,19 @@ _OTHER: Final = reused_id("qstat")
 _LETTERS: Final = re.compile(r"[EhRqwrtsSTdzNP]+")
 _LIMIT: Final = "37"
 _ASKED_MEMORY: Final = re.compile(r"^(?!.*\bh_cpu=).*\bh_vmem=")
-"""The memory limit is the only enforced limit that is left where time is not over."""
+"""With these requests memory is the only limit that can have ended a job before its time was up."""
 _AFTER_JOB: Final = "100"
 """``assumedly after job``: a signal ended it, from a user, or from the execution host at a limit."""
 _SETTLING: Final = "it has ended, and the accounting does not tell yet how"
 
-# $1 the ids, with commas. The list has the states, the details tokens and reasons.
+# $1: the ids, with commas. The list has states, the details have tokens and reasons.
 _STATES: Final = """\
 qstat -xml -u "$(id -un)" && qstat -xml -j "$1"
 """
 
-# $1 an id, $2 its run directory, and so on. The accounting is long, so what a job wrote of its end is
-# believed, unless a signal ended it: was it deleted, or out of time? It lags behind for some seconds. An id
-# comes again after ten million jobs: older ones ended before the script was written.
+# $1 is an id, $2 its run directory, and so on. The accounting is long, so the job's own event log is
+# trusted, unless a signal ended the job: it may be deleted, or out of time. The accounting lags by seconds.
+# Ids repeat after ten million jobs: older ones ended before the script was written.
 _PAST: Final = """\
 for ((; $#; )); do
   what='' code=0 at=0 ended=0
@@ -114,8 +114,8 @@ def _documents(text: str) -> Iterator[ET.Element]:
 def _job_details(text: str) -> Iterator[tuple[str, ET.Element, ET.Element]]:
     """Yield id, details and document of each job that ``qstat -j`` prints.
 
-    They lie in an ``element`` each; of Open Grid Scheduler and Univa 8.6 in ``djob_info`` itself, one after
-    the other, each from its number on; 6.2 had a ``qmaster_response`` around them.
+    Each is in an ``element``; Open Grid Scheduler and Univa 8.6 have them in ``djob_info`` itself, one after
+    the other, each starting with its number; 6.2 had a ``qmaster_response`` around them.
     """
     for document in _documents(text):
         for parent in document.iterfind("djob_info//JB_job_number/.."):
@@ -161,7 +161,7 @@ def state(letters: str) -> JobState:
 
 
 class SgeQstat(Query):
-    """All of this user's living jobs at once, with a job's token to know it from an older one of its id."""
+    """All unfinished jobs of this user at once; tokens tell a job from an older one with its id."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for all."""
@@ -193,12 +193,12 @@ def _listed_states(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _wait_reason(letters: str, reasons: Mapping[str, str], number: str) -> str:
-    """Return why a job does not run; while it runs there is nothing to explain."""
+    """Return why a job does not run; empty while it runs."""
     return reasons.get(number, "") if "q" in letters else ""
 
 
 def _reason(number: str, job: ET.Element, document: ET.Element) -> str:
-    """Return why a job waits: its error, else what the scheduler says of the job itself."""
+    """Return why a job waits: its error, else the scheduler's message about the job."""
     errors = [message.text or "" for message in job.iter("QIM_message")]
     if errors:
         return f"{errors[0].strip()}; when that is mended, `qmod -cj {number}` lets it run"
@@ -213,10 +213,10 @@ def _reason(number: str, job: ET.Element, document: ET.Element) -> str:
 
 
 class Qacct(Query):
-    """The accounting; it lags behind by some seconds, and is kept for long."""
+    """The accounting; it lags by some seconds, and is kept for long."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
-        """Yield one command, which asks qacct for each job that does not tell its end well enough."""
+        """Yield one command, which asks qacct about each job whose event log is not clear."""
         words = itertools.chain.from_iterable((job.id, job.directory) for job in jobs)
         yield bash(_PAST, *words, timeout=60.0 + 5 * len(jobs))
 
@@ -235,7 +235,7 @@ class Qacct(Query):
 
 
 def _parts(number: str, records: Iterable[Mapping[str, str]], *, cancelled: bool) -> dict[str, Status]:
-    """Return how a job ended, or its tasks; what was deleted while it waited leaves no record."""
+    """Return how a job or its tasks ended; one that was deleted while it waited has no record."""
     found = {number: Status(JobState.CANCELLED, "cancelled", source="events")} if cancelled else {}
     for record in records:
         task = record.get("taskid", "")
@@ -254,8 +254,8 @@ def qacct_records(text: str) -> Iterator[dict[str, str]]:
 def _first(records: Sequence[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
     """Yield the last record of each task of the job that was submitted first.
 
-    A task that began again has several, and what `qrsh -inherit` started on other hosts has its own, later
-    ones, without a mark of it.
+    A restarted task has several. What `qrsh -inherit` started on other hosts has its own, later records,
+    without a mark.
     """
     first = min((submit_time(record) for record in records), default=0.0)
     mine = (record for record in records if submit_time(record) == first)
@@ -268,7 +268,7 @@ def submit_time(record: Mapping[str, str]) -> float:
 
 
 def task_end(record: Mapping[str, str], *, cancelled: bool) -> Status | None:
-    """Return how a task ended; None for a record that does not show it."""
+    """Return how a task ended; None if the record does not show it."""
     failed, code = (leading_number(record.get(name, "")) for name in ("failed", "exit_status"))
     if not failed or not code:
         return None
@@ -292,20 +292,20 @@ def leading_number(text: str) -> str:
 
 
 def _out_of_time(record: Mapping[str, str]) -> bool:
-    """Whether a job that was ended had used up its time: the record names the job's requests."""
+    """Whether a terminated job had used up its time: the record has the job's requests."""
     asked = re.search(r"\bh_rt=([0-9]+)", record.get("category", ""))
     ran = re.match(r"[0-9]+", record.get("ru_wallclock", ""))
     return bool(asked and ran) and int(ran[0]) >= int(asked[1])  # type: ignore[index]
 
 
-# --- The starts of a job in the accounting: a record each; what qrsh started has others
+# --- The starts of a job in the accounting: one record each; what qrsh started has its own
 #
-# ``ru_maxrss`` is of the largest process on the first host, in KiB (getrusage(2)); 8.1.9 writes ``4.691KB``
+# ``ru_maxrss``: the largest process on the first host, in KiB (getrusage(2)); 8.1.9 writes ``4.691KB``
 # for 4691 of them, others the number alone. ``cpu`` counts what the script started on the first host, so it
 # is not used for a job in a parallel environment, which may have several hosts.
 # Sources: accounting(5), answers of Debian's 8.1.9.
 
-# $1 id, $2 run directory: ids are reused, so a day before its script is the earliest.
+# $1: id, $2: run directory. Ids are reused, so records older than its script by a day are left out.
 _ASK: Final = """\
 written=$(stat -c %Y -- "$2/job.sh") || written=86400
 exec qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1"
@@ -321,7 +321,7 @@ class SgeAccounting(Accounting):
             yield bash(_ASK, job.id, job.directory)
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
-        """Yield the starts of the job that was submitted first: what qrsh started was later."""
+        """Yield the starts of the job submitted first: what qrsh started came later."""
         found = [record for record in qacct_records(completed.stdout) if record.get("jobnumber") == job.id]
         first = min(map(submit_time, found), default=0.0)
         for record in found:
@@ -351,7 +351,7 @@ _ANSWERS: Final = (
     re.compile(_JOB_ID),
     re.compile(rf'Your job(?:-array)? {_JOB_ID} \(".*"\) has been submitted'),
 )
-"""What qsub prints with ``-terse``, or without, where a site's wrapper drops that."""
+"""What qsub prints with ``-terse``, or without it, if a site's wrapper drops it."""
 
 _SILENT: Final = re.compile(r"(?m)^(\S+)(?: +\S+){5} +- ")
 """A line of qhost without a load behind the name, the architecture and the four numbers of processors."""
@@ -379,20 +379,20 @@ _REFUSALS: Final = (
     "no suitable queues",
     "two files are specified",
     "can't resolve hostname",
-    # qsub itself, before it asks anyone
+    # qsub itself, before it asks the master
     "Unable to read script file",
     "Unknown option",
     "nvalid option argument",
     "option must",
     "Script length does not match",
 )
-"""Words after which the job was certainly not made; whatever else qsub says, it may have been."""
+"""Messages by which the job was certainly not made; with any other, it may exist."""
 
 _A_NUMBER: Final = re.compile(rf"(?m)^\s*{_JOB_ID}\s*$|has been submitted")
 _LOST: Final = re.compile("time-?out|read error|failed receiving", re.IGNORECASE)
-"""Words of qsub about its messages to the master, any of which may have arrived."""
+"""Words of errors about qsub's messages to the master: the job may exist."""
 
-# $1 ID, $2 run directory, and so on. A job that is deleted while it waits leaves no trace in the accounting.
+# $1: id, $2: run directory, and so on. A job that is deleted while it waits is not in the accounting.
 _CANCEL: Final = """\
 code=0
 for ((; $#; )); do
@@ -412,7 +412,7 @@ output=$(qdel "$1" -t "$2" 2>&1) && exit
 [[ $output == *'does not exist'* || $output == *'already in deletion'* ]] || { echo "$output" >&2; exit 1; }
 """
 
-# qstat shows the context of a job, which has its token, only for jobs that are named.
+# qstat shows a job's context, which has its token, only for jobs named by id.
 _FIND: Final = """\
 list=$(qstat -u "$(id -un)") || exit
 ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
@@ -444,7 +444,7 @@ class GridEngine(BatchSystem):
         return directives.advice(job, site)
 
     def submit(self, submission: Submission) -> Command:
-        """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""
+        """Return the qsub command; with ``-V``, no variable of another batch job may reach it."""
         after = ("-hold_jid", ",".join(submission.after)) if submission.after else ()
         words = ("qsub", "-terse", "-ac", f"hpcdist={submission.token}", *after, *submission.options)
         return Command(
@@ -457,7 +457,7 @@ class GridEngine(BatchSystem):
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id; of an array qsub says ``12.1-10:2``.
 
-        Only an answer that is nothing else is read: in others a number may be anything.
+        Output with anything else is not read: a number in it may not be an id.
         """
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         answer = next(filter(None, found), None)
@@ -496,7 +496,7 @@ class GridEngine(BatchSystem):
         return answers.by_ssh(nodes, words, terminal=terminal)
 
     def shell(self, request: ShellRequest) -> Command:
-        """Return ``qrsh``, which waits by ``-now no``; it ends as the script does (submit(1))."""
+        """Return ``qrsh``, which waits (``-now no``) and ends as the script does (submit(1))."""
         own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
         token = ("-ac", f"hpcdist={request.submission.token}")
         words = ("qrsh", *own, *token, *answers.options(request.directives, ("-r",)))
@@ -507,7 +507,7 @@ class GridEngine(BatchSystem):
         return NodeRequest(f"-l hostname={'|'.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
-        """Return the command that deletes these jobs, and notes it where they run."""
+        """Return the command that deletes these jobs and writes that to their event logs."""
         return bash(_CANCEL, *itertools.chain.from_iterable((job.id, job.directory) for job in jobs))
 
     def cancel_element(self, job: Job, index: int) -> Command:
@@ -516,7 +516,7 @@ class GridEngine(BatchSystem):
 
 
 def _is_refused(completed: Completed) -> bool:
-    """Whether qsub prints a known refusal, and neither an id nor that an answer was lost."""
+    """Whether qsub prints a known refusal, and neither an id nor the error of a lost answer."""
     unclear = _A_NUMBER.search(completed.stdout) or _LOST.search(completed.stderr)
     return not unclear and any(text in completed.stderr for text in _REFUSALS)
 

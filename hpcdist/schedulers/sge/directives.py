@@ -1,6 +1,6 @@
 """The ``#$`` lines of a plan, for qsub.
 
-Source: submit(1), sge_pe(5) and complex(5) of 8.1.9; what qsub takes in silence and gets wrong was tried on
+Source: submit(1), sge_pe(5) and complex(5) of 8.1.9; what qsub silently accepts and gets wrong was tried on
 Debian's 8.1.9.
 """
 
@@ -34,15 +34,15 @@ from hpcdist.schedulers.directives import (
 )
 from hpcdist.site.model import Site
 
-# --- How many slots a job asks for on each host, and which parallel environment gives them so
+# --- How many slots a job requests on each host, and which parallel environment provides them
 #
-# Source: sge_pe(5) of 8.1.9, ``allocation_rule``: only a number gives so many slots on each host.
+# Source: sge_pe(5) of 8.1.9, ``allocation_rule``: only a number gives that many slots on each host.
 
 _ANY: Final = "*"
 
 
 def slots_of(job: JobSpec, site: Site, group: Group) -> int:
-    """Return how many slots to ask for on each host: all of them where whole nodes are filled."""
+    """Return how many slots to request on each host: all of them for whole nodes."""
     known = site.node_types.get(group.node_type or "")
     if site.sge.whole_nodes and job.request.exclusive and known and known.cpus:
         return known.cpus
@@ -50,7 +50,7 @@ def slots_of(job: JobSpec, site: Site, group: Group) -> int:
 
 
 def environment(site: Site, slots: int, group: Group) -> str | None:
-    """Return the parallel environment, nothing for a single slot, None where the site has none for it."""
+    """Return the parallel environment: empty for a single slot, None if the site has none for it."""
     name = _known_environment(site, slots, group)
     if name is None and _ANY in site.sge.environments:
         return site.sge.environments[_ANY].replace("{slots}", str(slots))
@@ -84,7 +84,7 @@ def no_environment(site: Site, slots: int, group: Group) -> Problem:
 def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
     """Yield a warning for an environment whose allocation rule the site file does not give.
 
-    And that a script does not name the account that is an option of qsub.
+    And one for an account that only an option of qsub can set, not the script.
     """
     if option := " ".join(job.request.submit_options):
         yield Problem(
@@ -131,7 +131,7 @@ _REFUSED: Final = {
         "remove it, or choose another site with --site",
     ),
     "qos": ("Grid Engine has no QOS", "remove it, or use `directives: ['-p -10']`"),
-    # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
+    # -l s_rt sends USR1, but ended a job on two hosts at once (tried on 8.1.9).
     "signal": (
         "Grid Engine sends no signal before the time limit that a job over several hosts outlives",
         "remove it, and let the program save its state as it runs",
@@ -182,7 +182,7 @@ OTHERS: Final = frozenset((
     "-A", "-P", "-R", "-a", "-ar", "-binding", "-c", "-ckpt", "-dl", "-h", "-hard", "-he", "-js",
     "-jsv", "-l", "-masterq", "-notify", "-p", "-pty", "-soft", "-w",
 ))  # fmt: skip
-"""What else qsub of 8.1.9 knows; names of resources (``-l``) are the site's own."""
+"""Other options of qsub 8.1.9; names of resources (``-l``) depend on the site."""
 
 _LONG: Final = {"h": "hostname"}
 """A resource that all sites have, by its other name."""
@@ -266,7 +266,7 @@ def _resources(job: JobSpec, site: Site, group: Group, slots: int, problems: lis
 
 
 def _share(amount: int, slots: int) -> str:
-    """Return the share of one slot, as a decimal number that gives the amount again; nothing if none does."""
+    """Return the share of one slot, a decimal number that multiplies to the amount; empty if none does."""
     share = (Decimal(amount) / Decimal(slots)).quantize(Decimal("0.000001")).normalize()
     return f"{share:f}" if share * slots == amount else ""
 
@@ -302,7 +302,7 @@ def _fraction(name: str, gpus: int, share: str, slots: int) -> Problem:
 
 
 def syntax_of(site: Site) -> DirectiveSyntax:
-    """Return how directives are written, with the words that this site has for them."""
+    """Return how directives are written, with the names that this site has for them."""
     own = site.sge
     names = ((own.gpus, _GPU), (own.memory, _MEMORY), (own.exclusive, "batch.exclusive"))
     fields = {f"-l {name}": field for name, field in names if name} | {own.account: "batch.account"}
@@ -319,7 +319,7 @@ def syntax_of(site: Site) -> DirectiveSyntax:
 
 
 def _read(text: str) -> Sequence[Pair]:
-    """Take a directive apart; requests of several resources become one each."""
+    """Split a directive; requests for several resources become one each."""
     try:
         flag, *rest = shlex.split(text)
     except ValueError:
@@ -336,12 +336,12 @@ def _read(text: str) -> Sequence[Pair]:
 
 
 def _quoted(text: str) -> str | None:
-    """Return the text in quotes; qsub ends a line at ``#`` even there, and takes all quotes away (tried)."""
+    """Return the text in quotes; qsub ends a line at ``#`` even there, and removes all quotes (tried)."""
     return None if any(character in text for character in "\"'#") else f'"{text}"'
 
 
 def _directory(path: str) -> str:
-    """Return the path behind the colon that ends the name of a host.
+    """Return the path after a colon: qsub reads a host's name before it.
 
     Raises:
         PlanError: for one with a comma, a dollar sign, # or quotes, which have a meaning for qsub.

@@ -1,7 +1,7 @@
 """Describes a machine of Grid Engine: qhost and qconf. A slot is a CPU.
 
 Sources: qhost(1), qconf(1), sge_pe(5), complex(5) and queue_conf(5) of Son of Grid Engine 8.1.9, tried on
-Debian's 8.1.9. qhost shows what is left of consumables, so GPUs in use are not seen.
+Debian's 8.1.9. qhost shows only what is left of consumables, so GPUs in use are missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PER: Final = {"YES": "slot", "HOST": "host", "JOB": "job"}
 
 
 class ExecutionHost(NamedTuple):
-    """An execution host: what qhost measured and counts, and its slots in each batch queue."""
+    """An execution host: its data from qhost, and its slots in each batch queue."""
 
     name: str
     resources: Mapping[str, str]
@@ -46,7 +46,7 @@ class SgeSurveyor(Surveyor):
     commands = (HOSTS, QUEUES, COMPLEXES, ENVIRONMENTS)
 
     def ask(self, user: str, answers: SurveyAnswers) -> Sequence[Command]:
-        """Return the commands; then one for each parallel environment."""
+        """Return the first commands; then one for each parallel environment."""
         return super().ask(user, answers) or [
             *answers.unasked(*map(_environment, answers.text(ENVIRONMENTS).split()))
         ]
@@ -107,7 +107,7 @@ def _complexes(text: str) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the resources with the columns of qconf -sc."""
     for line in text.splitlines():
         words = line.split()
-        if len(words) == 8 and not line.startswith("#"):  # noqa: PLR2004 - as complex(5) has columns
+        if len(words) == 8 and not line.startswith("#"):  # noqa: PLR2004 - the columns of complex(5)
             yield words[0], {"type": words[2], "relop": words[3], "consumable": words[5]}
 
 
@@ -143,7 +143,7 @@ def _facts(
 
 
 def _of_environments(rules: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that name the parallel environments, of several with one rule the first."""
+    """Return the settings for parallel environments: of several with one rule, the first."""
     first = {rule: name for name, rule in reversed([*rules.items()])}
     numbers = sorted((int(rule), name) for rule, name in first.items() if rule.isdigit())
     keys = {"whole_nodes": "$fill_up", "one_node": "$pe_slots"}

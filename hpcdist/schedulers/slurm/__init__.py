@@ -24,7 +24,7 @@ _ANSWER: Final = re.compile(
     r"(?P<id>[0-9]+)(?:;(?P<cluster>[A-Za-z0-9_.-]+))?"
     r"|Submitted batch job (?P<number>[0-9]+)(?: on cluster (?P<on>[A-Za-z0-9_.-]+))?"
 )
-"""What sbatch prints with ``--parsable``, or without, where a site's wrapper drops that."""
+"""What sbatch prints with ``--parsable``, or without it, if a site's wrapper drops it."""
 
 _LOST: Final = re.compile(r"(?:down|fail|failing|rebooting|powered_down|unknown)\S?|\w+\*")
 
@@ -50,7 +50,7 @@ _HINTS: Final = {
     "jobs): `sacctmgr show qos` lists them",
     "Unable to contact slurm controller (connect failure)": "Slurm is down or unreachable from here; try "
     "again later",
-    # sbatch itself, before it asks anyone; squeue and scontrol say the same
+    # sbatch itself, before it asks the controller; squeue and scontrol, too
     "Could not establish a configuration source": _NOT_SET_UP,
     "Unable to process configuration file": _NOT_SET_UP,
 }
@@ -94,7 +94,7 @@ _REFUSALS: Final = (
     "MaxJobCount limit reached",
     "System submissions disabled",
 )
-"""Words of the controller after which the job was certainly not made; after others, it may have been."""
+"""Messages of the controller by which the job was certainly not made; with others, it may exist."""
 
 _OWN_REFUSALS: Final = (
     *_HINTS,
@@ -107,12 +107,12 @@ _OWN_REFUSALS: Final = (
     "unrecognized option",
     "requires an argument",
 )
-"""Words of sbatch itself, before it asks anyone."""
+"""Messages of sbatch itself, before it asks the controller."""
 
 _A_NUMBER: Final = re.compile(r"(?m)^\s*[0-9]+(?:;\S+)?\s*$|Submitted batch job")
 
 _OF_MESSAGES: Final = re.compile("credential|authent|protocol|message|socket", re.IGNORECASE)
-"""Words of sbatch about its messages to the controller, any of which may have arrived."""
+"""Words of errors about sbatch's messages to the controller: the job may exist."""
 
 
 class Slurm(BatchSystem):
@@ -132,7 +132,7 @@ class Slurm(BatchSystem):
     installation = INSTALLATIONS["slurm"]
 
     def submit(self, submission: Submission) -> Command:
-        """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
+        """Return the sbatch command, without SBATCH_ variables: they would override the script."""
         comment = f"--comment=hpcdist:{submission.token}"
         ids = ":".join(job.partition(";")[0] for job in submission.after)
         after = (f"--dependency=afterany:{ids}",) if ids else ()
@@ -142,7 +142,7 @@ class Slurm(BatchSystem):
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, with ``;cluster`` behind it where sbatch names one.
 
-        Only an answer that is nothing else is read: in others a number may be anything.
+        Output with anything else is not read: a number in it may not be an id.
         """
         job_id = None
         if answer := _ANSWER.fullmatch(completed.stdout.strip()):
@@ -154,7 +154,7 @@ class Slurm(BatchSystem):
         )
 
     def find(self) -> Iterator[Command]:
-        """Yield squeue (it knows ended jobs for some minutes too), then sacct where sites keep comments."""
+        """Yield squeue (it shows ended jobs for some minutes), then sacct, where some sites keep comments."""
         yield command("squeue", "--me", "-h", "-t", "all", "-o", "%i|%k")
         yield command("sacct", "-n", "-P", "-X", "-S", "now-7days", "-o", "jobid,comment")
 
@@ -177,12 +177,12 @@ class Slurm(BatchSystem):
         return command("sinfo", "-h", "-N", "-o", "%N|%T", "-n", ",".join(nodes))
 
     def read_nodes(self, completed: Completed) -> tuple[str, ...]:
-        """Return the nodes that are down; a star behind a state means that the node does not answer."""
+        """Return the nodes that are down; a star after a state means that the node does not answer."""
         rows = (line.partition("|") for line in completed.stdout.splitlines())
         return tuple(dict.fromkeys(name for name, _, state in rows if _LOST.fullmatch(state.strip())))
 
     def request_nodes(self, names: Sequence[str]) -> NodeRequest:
-        """Name them: all of the list, and no others, where it has as many as the job (sbatch(1))."""
+        """Return ``--nodelist``: the job gets exactly these nodes if it has as many (sbatch(1))."""
         return NodeRequest(f"--nodelist={hostlist.compress(names)}")
 
     def library_status(self, runner: Runner) -> LibraryStatus:
@@ -214,10 +214,10 @@ class Slurm(BatchSystem):
         return queries.shell(request)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
-        """Return the scancel command; it says nothing of jobs that are over.
+        """Return the scancel command; it does not fail for jobs that are over.
 
         Raises:
-            SchedulerError: for jobs of several clusters, since one number may mean a job on each.
+            SchedulerError: for jobs of several clusters, since their numbers may be equal.
         """
         clusters = by_cluster(jobs)
         if len(clusters) > 1:
@@ -232,7 +232,7 @@ class Slurm(BatchSystem):
 
 
 def _is_refused(completed: Completed) -> bool:
-    """Whether sbatch prints no id but a known refusal, first of all the controller's."""
+    """Whether sbatch prints no id but a known refusal; the controller's comes first."""
     _, asked, message = completed.stderr.rpartition("submission failed: ")
     if _A_NUMBER.search(completed.stdout):
         return False

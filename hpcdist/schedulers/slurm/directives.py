@@ -56,7 +56,7 @@ _SHORT: Final = {
 def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     """Return the lines of all groups; more than one group is a heterogeneous job.
 
-    Job-wide lines stand in the first group only: Slurm applies them to all (tried).
+    Job-wide lines are in the first group only: Slurm applies them to all groups (tried).
 
     Raises:
         PlanError: with everything that Slurm or the site refuses, each naming its field.
@@ -101,7 +101,7 @@ def _job_wide(job: JobSpec) -> Iterator[Line]:
 
 
 def _wait(condition: WaitCondition) -> str:
-    """Write a condition with its kind, also where the experiment has ids alone."""
+    """Return a condition with its kind, even if the experiment has only ids."""
     return str(WaitCondition(condition.awaited, condition.jobs))
 
 
@@ -122,8 +122,8 @@ def _of_group(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
         yield "--ntasks-per-node", str(group.tasks_per_node), "nodes"
         yield "--cpus-per-task", str(group.cpus_per_task), "cpus"
     else:
-        # Tasks of different sizes: each CPU is asked as a task. With `--mincpus` Slurm gives fewer as soon as
-        # GPUs are asked too; with one big task, mpirun finds one slot on a node (both tried).
+        # Tasks of different sizes: each CPU is requested as a task. With `--mincpus` Slurm gives fewer if
+        # GPUs are requested too; with one big task, mpirun finds one slot on a node (both tried).
         yield "--ntasks-per-node", str(group.cpus), "cpus"
         yield "--cpus-per-task", "1", "cpus"
     if group.all_memory:
@@ -131,7 +131,7 @@ def _of_group(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
     elif group.memory is not None:
         yield "--mem", f"{group.memory}M", "memory"
     elif job.request.exclusive and site.memory_in(group.site_partition)[0]:
-        # Alone on its nodes a job has all CPUs, but no more memory than it asks for (sbatch(1), --exclusive).
+        # An exclusive job has all CPUs, but only the memory that it requests (sbatch(1), --exclusive).
         yield "--mem", "0", "exclusive"
     if group.gpus:
         yield from _gpus(job, site, group)
@@ -200,8 +200,8 @@ def syntax_of(_site: Site) -> DirectiveSyntax:
     return _SYNTAX
 
 
-# sbatch ends an unquoted value at a space and silently at ``#``; in double quotes it takes everything as it
-# stands but ``\`` and ``"``, and expands nothing (all tried). ``%`` in a path begins a pattern.
+# sbatch ends an unquoted value at a space and silently at ``#``; in double quotes everything is
+# literal but ``\`` and ``"`` (all tried). ``%`` in a path begins a pattern.
 HEADER: Final = HeaderSyntax(
     prefix="#SBATCH ",
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),

@@ -1,13 +1,13 @@
 """What squeue and scontrol would print, asked through pyslurm: a program for another process.
 
-libslurm ends the process that it is loaded in where it finds no configuration, so hpcdist itself never
-imports pyslurm: ``reader`` starts this file, which imports nothing of hpcdist, with the release of Slurm
+Without a configuration libslurm ends the process that loads it, so hpcdist itself never imports
+pyslurm: ``reader`` starts this file, which imports nothing of hpcdist, with the release of Slurm
 (``22.5``, empty where no command prints it) and the command's words.
 
-pyslurm gives exit codes of 128 and more without their 128 (143 is 15; ``_get_exit_code`` in its
-utils/helpers.pyx), so the ends of jobs stay with sacct and scontrol. Where a partition has DenyAccounts it
-says AllowAccounts=ALL, which scontrol leaves out: both mean all others. Of cloud nodes it may show those that
-are off too, which commands show where slurm.conf has ``PrivateData=cloud``.
+pyslurm subtracts 128 from exit codes of 128 and more (143 becomes 15; ``_get_exit_code`` in its
+utils/helpers.pyx), so the ends of jobs are read from sacct and scontrol. For a partition with DenyAccounts it
+prints AllowAccounts=ALL, which scontrol leaves out: both mean all others. It may show cloud nodes that are
+off, which commands show where slurm.conf has ``PrivateData=cloud``.
 Sources: core/job/job.pyx, core/node.pyx and core/partition.pyx of pyslurm 25.11.2; by its CHANGELOG.md none
 of the names that are read here has changed since 22.5.3.
 """
@@ -22,14 +22,14 @@ from typing import Any, Final, NamedTuple
 
 
 class User(NamedTuple):
-    """Who asks: the number, and the names of all groups."""
+    """The user who asks: the uid, and the names of all groups."""
 
     number: int
     groups: frozenset[str]
 
 
 def this_user() -> User:
-    """Return who runs this process."""
+    """Return the user of this process."""
     return User(os.getuid(), frozenset(_groups()))
 
 
@@ -42,7 +42,7 @@ def _groups() -> Iterator[str]:
 
 
 def _version(pyslurm: Any, _: User) -> Iterator[str]:
-    """Yield the version of a pyslurm that has what is asked here, as 22.5.3 is the first to have."""
+    """Yield the version of a pyslurm that has what is used here; 22.5.3 is the first."""
     missing = [name for name in ("Jobs", "Nodes", "Partitions") if not hasattr(pyslurm, name)]
     if missing:
         sys.exit(f"pyslurm {pyslurm.__version__} has no {', '.join(missing)}")
@@ -66,7 +66,7 @@ def _own_jobs(pyslurm: Any, user: User) -> list[Any]:
 
 
 def _id(job: Any) -> int:
-    """Return the id of the whole job: pyslurm does not tell element 0 of an array from none."""
+    """Return the id of the whole job: in pyslurm, element 0 of an array looks like no element."""
     number: int = job.array_id or job.heterogeneous_id or job.id
     return number
 
@@ -95,7 +95,7 @@ def _partitions(pyslurm: Any, user: User) -> Iterator[str]:
 
 
 def _seen_partitions(pyslurm: Any, user: User) -> list[Any]:
-    """Return what scontrol shows without ``--all``: what is hidden or closed to one, root alone sees."""
+    """Return the partitions that scontrol shows without ``--all``; root sees hidden and closed ones."""
     own = {"ALL", *user.groups}
     partitions = pyslurm.Partitions.load().values()
     return [p for p in partitions if user.number == 0 or (not p.is_hidden and own & {*p.allowed_groups})]
@@ -106,7 +106,7 @@ def _list(words: Sequence[str]) -> str:
 
 
 def _time(minutes: int | str | None, none: str) -> str:
-    """Write a limit as Slurm does: ``1-02:30:00``; ``UNLIMITED`` is a word of pyslurm's too."""
+    """Return a limit in Slurm's form: ``1-02:30:00``; pyslurm writes ``UNLIMITED``, too."""
     if not isinstance(minutes, int):
         return minutes or none
     days, rest = divmod(minutes, 24 * 60)
@@ -120,11 +120,11 @@ ANSWERS: Final[Mapping[tuple[str, ...], Callable[[Any, User], Iterator[str]]]] =
     ("scontrol", "--oneliner", "show", "node"): _nodes,
     ("scontrol", "--oneliner", "show", "partition"): _partitions,
 }
-"""What is answered, by the words of the command; of its columns and fields only those that hpcdist reads."""
+"""The answers by the words of the command; only with the columns and fields that hpcdist reads."""
 
 
 def main(release: str, words: Sequence[str]) -> None:
-    """Print the answer; whatever goes wrong ends the process with its reason as the last line it says."""
+    """Print the answer; any error ends the process, with the reason as its last line."""
     import pyslurm
 
     own = ".".join(pyslurm.__version__.split(".")[:2])

@@ -48,7 +48,7 @@ _STATES: Final = {
     JobState.OUT_OF_MEMORY: "OUT_OF_MEMORY",
     JobState.NODE_FAIL: "NODE_FAIL",
     JobState.PREEMPTED: "PREEMPTED",
-    # Another cluster of the federation has the job, so this one cannot say.
+    # Another cluster of the federation has the job: its state is unknown here.
     JobState.UNKNOWN: "REVOKED",
 }
 STATES: Final = {word: state for state, words in _STATES.items() for word in words.split()}
@@ -72,7 +72,7 @@ _OF_ENDS: Final = frozenset({
     "NonZeroExitCode", "RaisedSignal", "JobLaunchFailure", "SystemFailure", "OutOfMemory", "TimeLimit",
     "InactiveLimit", "DeadLine", "BadConstraints", "DependencyNeverSatisfied", "NodeDown",
 })  # fmt: skip
-"""Why a job ended (sacct(1), JOB REASON CODES), and why one could never start; sacct has others for good."""
+"""Reasons why a job ended, or could never start (sacct(1), JOB REASON CODES); sacct keeps others, too."""
 
 DROP: Final = ("SBATCH_", "SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_")
 """Variables that change what Slurm's commands do or show: a SQUEUE_STATES would hide jobs."""
@@ -85,14 +85,14 @@ _WORD = re.compile(r"[A-Z][A-Z_]*")
 
 
 def command(*argv: str, cluster: str = "", timeout: float = 60.0) -> Command:
-    """Return a command of Slurm, asked of that cluster, whatever the login environment says."""
+    """Return a Slurm command for that cluster, whatever the login environment says."""
     program, *rest = argv
     words = (program, *(("-M", cluster) if cluster else ()), *rest)
     return Command(words, drop_environment=DROP, keep_environment=KEEP, timeout=timeout)
 
 
 def by_cluster(jobs: Iterable[Job]) -> dict[str, dict[str, Job]]:
-    """Return the jobs by cluster (mostly one, unnamed) and number; one strange id would spoil all common."""
+    """Return the jobs by cluster (mostly one, unnamed) and number; one invalid id would fail them all."""
     clusters: dict[str, dict[str, Job]] = {}
     for job in jobs:
         number, _, cluster = job.id.partition(";")
@@ -111,7 +111,7 @@ def status(word: str, exit_code: str = "", reason: str = "", source: str = "") -
     """Return what a state word of Slurm means; an unknown one is ``UNKNOWN``, never a guess.
 
     Slurm writes ``0:0`` for jobs that it ended itself (cancelled, timed out), ``1:0`` for those past their
-    deadline and, since 24.11, on a lost node (``tests/transcripts/slurm``); that is no exit code of theirs.
+    deadline and, since 24.11, on a lost node (``tests/transcripts/slurm``): no exit codes of jobs.
     """
     first = (word.split() or [""])[0].rstrip("+")
     state = STATES.get(first, JobState.UNKNOWN)
@@ -120,7 +120,7 @@ def status(word: str, exit_code: str = "", reason: str = "", source: str = "") -
         code = _KILLED
     if code == 0 and state is not JobState.COMPLETED:
         code = None
-    # sacct keeps why a job waited, also of one that has started and ended since.
+    # sacct keeps the reason why a job waited, even after it has ended.
     waited = source == "sacct" and state.is_final and re.split("[ :]", reason)[0] not in _OF_ENDS
     is_fine = state in (JobState.RUNNING, JobState.COMPLETED)
     has_reason = not (waited or is_fine or reason in ("None", "(null)"))
@@ -196,7 +196,7 @@ def _elements(text: str) -> list[range]:
 
 
 class Squeue(Query):
-    """All of this user's jobs at once, with a job's token to know it from an older one of the same id.
+    """All of this user's jobs at once; tokens tell a job from an older one with the same id.
 
     It prints no exit codes, so its final states are provisional.
     """
@@ -220,7 +220,7 @@ class Squeue(Query):
 
 
 def _is_other(comment: Sequence[str], token: str) -> bool:
-    """Whether a comment carries another job's token: a controller that loses its state reuses ids."""
+    """Whether a comment has another job's token: a controller that loses its state reuses ids."""
     return any(text.startswith("hpcdist:") and text.strip() != f"hpcdist:{token}" for text in comment)
 
 
@@ -301,10 +301,10 @@ def _record(text: str, token: str) -> tuple[str, Status | None]:
 # --- The starts of a job in the accounting: ``sacct -D`` shows each, with its steps below it
 #
 # ``MaxRSS``: the most that a task of a step used, measured every JobAcctGatherFrequency seconds, on one
-# node. ``TRESUsageInTot``: with ``mem`` its sum over the tasks of a step. ``TotalCPU`` of a job is the sum of
-# its steps. ``AllocTRES`` is what the job had, and is charged for; one that was cancelled in the
-# queue has none, and may have its end as its start (tried). ``ElapsedRaw`` is without the time for which it
-# was suspended (tried).
+# node. ``TRESUsageInTot``: ``mem``: the sum over the tasks of a step. ``TotalCPU`` of a job is the sum of
+# its steps. ``AllocTRES`` is what the job had and is charged for; a job that was cancelled in the
+# queue has none, and may have its end as its start (tried). ``ElapsedRaw`` excludes the time for which the
+# job was suspended (tried).
 # Sources: sacct(1) of 22.05 (TRESUsageInTot since 18.08); answers of a real 22.05.8, in which a requeued
 # job has its own submit time.
 
@@ -328,9 +328,9 @@ class SlurmAccounting:
             yield command(*argv, cluster=cluster)._replace(environment=(("SLURM_TIME_FORMAT", "%s"),))
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
-        """Yield the starts; components of a heterogeneous job are one.
+        """Yield the starts; the components of a heterogeneous job are merged.
 
-        The n-th record of each is of the n-th start: their submit times may be a second apart.
+        The n-th record of each component is its n-th start: submit times may be a second apart.
         """
         found: dict[tuple[int | None, int], list[Usage]] = {}
         seen: Counter[str] = Counter()
@@ -385,7 +385,7 @@ def _gpus(had: Mapping[str, str]) -> int | None:
 
 
 def _with_usage_of_step(usage: Usage, columns: list[str]) -> Usage:
-    """Add what a step used. Steps may run at the same time, as srun's and the job's script do."""
+    """Add the usage of a step. Steps may overlap, as those of srun and of the job's script do."""
     return replace(
         usage,
         max_memory=_most([usage.max_memory, size(columns[6])]),
@@ -394,7 +394,7 @@ def _with_usage_of_step(usage: Usage, columns: list[str]) -> Usage:
 
 
 def _joined(parts: Sequence[Usage]) -> Usage:
-    """Return the components of a start as one; it is over when all are, and each has its own hours."""
+    """Return the components of a start as one: it ends when all have ended; hours are sums."""
     first, *others = parts
     if not others:
         return first
@@ -447,7 +447,7 @@ class SlurmStarts:
         return Command(argv, _IN_SECONDS, DROP, KEEP, stdin=script, timeout=_PATIENCE)
 
     def read_test(self, completed: Completed) -> Estimate:
-        """Return what it printed, on standard error; else its last line, which is the controller's."""
+        """Return the time that it printed; else why, by the controller's last line on standard error."""
         if completed.missing:
             return Estimate(why="there is no sbatch on this machine")
         found = _EXPECTED.search(completed.stderr + completed.stdout)
@@ -476,7 +476,7 @@ class SlurmStarts:
 
 
 def _moment(text: str) -> float | None:
-    """Return seconds since 1970, also of a local time as a Slurm writes it that ignores the format."""
+    """Return seconds since 1970, also for local time, from a Slurm that ignores the format."""
     if re.fullmatch(r"[0-9]{1,12}", text):
         return float(text)
     try:
@@ -485,7 +485,7 @@ def _moment(text: str) -> float | None:
         return None
 
 
-# --- What Slurm's associations have left: GrpTRESMins of an account, and of its user, less what is used
+# --- What is left of Slurm's limits: GrpTRESMins of an account and of its user, less what is used
 #
 # ``scontrol show assoc_mgr`` writes ``LIMIT(USED)`` in minutes, ``N`` for no limit, and needs neither the
 # database nor a priority plugin, as sacctmgr and sshare do. Limits of accounts above this one, and of QOS,
@@ -510,7 +510,7 @@ class SlurmBalances:
         return command(*argv, timeout=5.0)
 
     def read(self, completed: Completed, account: str, user: str) -> Iterator[Left]:
-        """Yield the least that is left by the limits of the account and of this user in it."""
+        """Yield what is left, by the lowest limit of the account and of this user in it."""
         found: dict[str, Left] = {}
         for line in completed.stdout.splitlines():
             fields = dict(word.partition("=")[::2] for word in line.split())
@@ -530,8 +530,8 @@ def _remaining(text: str) -> Iterator[Left]:
 
 # --- An allocation for a shell: salloc, and in it the step that interactive shells have since 20.11
 #
-# Sources: salloc(1) and ``InteractiveStepOptions`` of slurm.conf(5); tried on 22.05.8. That step takes
-# nothing of the allocation, so that others run at the same time; salloc ends the job when its program ends,
+# Sources: salloc(1) and ``InteractiveStepOptions`` of slurm.conf(5); tried on 22.05.8. That step uses
+# no resources of the allocation, so other steps can run; salloc ends the job when its program ends,
 # or by a signal.
 
 _OF_SBATCH: Final = ("--requeue", "--no-requeue", "--open-mode", "--export")
@@ -554,7 +554,7 @@ def shell(request: ShellRequest) -> Command:
 # Sources: srun(1) of 22.05, and a real 22.05.8, whose ``--jobid`` takes no element of an array (``2_0``). A
 # component of a heterogeneous job (``2+1``) is reached by the job's own number and ``--het-group``.
 
-# $1 the element of an array; squeue knows the number under which Slurm keeps it.
+# $1 is the element of an array; squeue prints its own job number.
 _OF_ELEMENT: Final = """\
 id=$(squeue -h -j "$1" -o %A) && [[ $id ]] || exit
 shift

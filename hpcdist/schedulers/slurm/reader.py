@@ -1,9 +1,9 @@
 """Reading Slurm by its commands, or through pyslurm where one is installed and a command is missing.
 
-It is a ``Runner`` around another: where squeue or scontrol is not there, as in images that have libslurm
-alone, another Python process is asked for what ``pyslurm_answers`` can answer. A reader of the answer does
-not see which it was. Where the commands are there they are quicker: 518 jobs took squeue 0.014 s and pyslurm
-0.09 s. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 fits 22.05.
+It is a ``Runner`` around another: where squeue or scontrol is missing, as in images that have only
+libslurm, another Python process runs ``pyslurm_answers``, which prints the same. Commands are faster where
+they exist: 518 jobs took squeue 0.014 s and pyslurm 0.09 s. pyslurm X.Y requires Slurm X.Y: 22.5.3 is for
+22.05.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reader(NamedTuple):
     limit: float = 15.0
 
     def run(self, command: Command) -> Completed:
-        """Run the command, else what prints the same; never raises for what the process does."""
+        """Run the command, or pyslurm, which prints the same; no failure of the process raises."""
         done = self.runner.run(command)
         if done.missing and command.argv in pyslurm_answers.ANSWERS:
             answer = self.ask(_release(self.runner.run(_VERSION)), command)
@@ -56,9 +56,9 @@ class Reader(NamedTuple):
         return done
 
     def ask(self, release: str, command: Command) -> Completed:
-        """Run the program that answers for this command, or prints its version where that has no words.
+        """Run the program that answers for this command; without words it prints pyslurm's version.
 
-        ``release``: Slurm's, empty where squeue, which prints it, is missing.
+        ``release``: Slurm's; empty if squeue, which prints it, is missing.
         """
         program = (self.python, pyslurm_answers.__file__, release)
         return self.runner.run(command._replace(argv=(*program, *command.argv), timeout=self.limit))
@@ -74,7 +74,7 @@ def with_pyslurm(
     environment: Mapping[str, str] = os.environ,
     installed: Callable[[], bool] = is_installed,
 ) -> Runner:
-    """Return what reads Slurm: the runner alone where pyslurm is not installed, or not wanted.
+    """Return what reads Slurm: the runner itself if pyslurm is not installed, or not wanted.
 
     Raises:
         ConfigError: for a ``$HPCDIST_SLURM_READER`` that is neither ``auto`` nor ``commands``.
@@ -126,6 +126,6 @@ def _is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def _release(version: Completed) -> str:
-    """Return the release as pyslurm has it, ``22.5`` of ``slurm-wlm 22.05.8``, empty where unknown."""
+    """Return the release in pyslurm's form, ``22.5`` of ``slurm-wlm 22.05.8``, empty where unknown."""
     found = re.search(r"\b(\d+)\.(\d+)\.\d", version.stdout) if version.ok else None
     return f"{int(found[1])}.{int(found[2])}" if found else ""

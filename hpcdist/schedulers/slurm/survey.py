@@ -32,11 +32,11 @@ _LIST: Final = re.compile(r"^(?:srun: |\s+)(\w+)$", re.MULTILINE)
 _NOTHING: Final = ("", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE")
 _COMMON_PMI: Final = ("pmix", "cray_shasta", "pmi2")
 _REMARKED: Final = {"AllowGroups": "ALL", "AllowAccounts": "ALL", "AllowQos": "ALL", "State": "UP"}
-"""Fields of a partition, and their usual values; a user should know of any other value."""
+"""Fields of a partition, and their usual values; the survey reports any other value."""
 
 
 def associations(user: str) -> Command:
-    """Return what asks for the accounts that a user may charge."""
+    """Return the command that lists the accounts that a user may charge."""
     return command("sacctmgr", "-n", "-P", "show", "assoc", f"user={user}", "format=account,qos")
 
 
@@ -106,15 +106,15 @@ def _nodes(text: str) -> Iterator[Node]:
 
 
 def _memory_of_jobs(fields: Fields) -> int | None:
-    """Return the MiB that jobs can request of a node: MemSpecLimit is the system's (slurm.conf(5))."""
+    """Return the MiB of a node that jobs can request: MemSpecLimit is the system's (slurm.conf(5))."""
     memory = _number(fields.get("RealMemory", ""))
     return memory and memory - (_number(fields.get("MemSpecLimit", "")) or 0)
 
 
 def _gpus(gres: str) -> tuple[int, str | None]:
-    """Return the number of GPUs and their type, None where they have none.
+    """Return the number of GPUs and their type, None if they have none.
 
-    Of several types it is the one with the most whole GPUs: a job that asks for more would get a mixture.
+    Of several types it is the one with the most whole GPUs: a request for more would get a mix.
     """
     types = _types(gres)
     name = max(types, key=lambda name: (not _SLICE.fullmatch(name), types[name]), default="")
@@ -177,7 +177,7 @@ def _whole_nodes(config: Fields, partitions: Sequence[Fields]) -> Fact:
 
 
 def _memory(config: Fields, *, whole: bool) -> Fact:
-    """Return whether jobs ask for memory: a share of the node's, but where they have all that a node has."""
+    """Return whether jobs request memory: a share of the node's, unless they always get all of it."""
     parameters = config.get("SelectTypeParameters", "")
     if not parameters:
         return Fact("request_memory", None, str(CONFIG), example="false")
