@@ -25,7 +25,7 @@ from hpcdist.base.words import quote
 class Imported(NamedTuple):
     """The data in the native form, and the remarks about the foreign file.
 
-    The paths of the remarks are those of the foreign file; every entry of ``data`` keeps its place.
+    Remarks have paths in the foreign file; every entry of ``data`` keeps its place.
     ``origins``: for native keys, the keys of the foreign file that they come from.
     """
 
@@ -42,17 +42,17 @@ class Importer(Protocol):
         ...
 
     def read(self, data: Map) -> Imported:
-        """Return the native form; what has no equivalent becomes a remark, an error where it matters.
+        """Return the native form; keys without equivalent become remarks, or errors if they matter.
 
-        Keys that the form does not know stay in place, so that the model names them.
+        Keys unknown to the form stay in place, so that the model reports them.
         """
         ...
 
 
 class PipelineStep(NamedTuple):
-    """A job of a pipeline: a document of the same form with it alone, and what it waits for, with its place.
+    """A job of a pipeline: a document of the same form with only this job, its dependencies, and its place.
 
-    In its texts ``{{ ops.NAME.outputs.path }}`` is the folder of what another one keeps.
+    In its texts ``{{ ops.NAME.outputs.path }}`` is the folder of another job's outputs.
     """
 
     name: str
@@ -61,18 +61,18 @@ class PipelineStep(NamedTuple):
 
 
 class Form:
-    """What an importer may have in addition to the methods of `Importer`, which then is a subclass."""
+    """Optional methods of an importer, in addition to `Importer`; such an importer is a subclass."""
 
     settings: frozenset[str] = frozenset()
-    """Keys at the top of the file: ``--set`` of what begins with one changes the file, not the experiment."""
+    """Top-level keys of the file: ``--set`` of a key below one changes the file, not the experiment."""
 
     def settings_of(self, data: Map) -> frozenset[str]:
-        """Return the keys of this file that are as `settings`."""
+        """Return the keys of this file that work like `settings`."""
         del data
         return self.settings
 
     def jobs(self, data: Map) -> Mapping[str, Map]:
-        """Return, for each name that one job of the document has, the document with that job alone."""
+        """Return, for each name of exactly one job of the document, the document with only that job."""
         del data
         return {}
 
@@ -80,29 +80,29 @@ class Form:
         """Return the jobs of a document that is a pipeline: several jobs that wait for each other.
 
         Raises:
-            ConfigError: with what of it no batch system runs.
+            ConfigError: with the parts that no batch system can run.
         """
         del data
         return ()
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the key that names a file with a part of the job, and its path from the folder of this."""
+        """Return the key that names a file with a part of the job, and its path relative to this file."""
         del data
         return None
 
     def with_named_file(self, data: Map, other: Map) -> Map:
-        """Return the data with those of the named file."""
+        """Return the data with the data of the named file."""
         del other
         return data
 
     def from_command_line(self, words: Sequence[str]) -> Map | None:
-        """Return the data of a command line of the tool, None if it has none that starts a job.
+        """Return the data of a command line of the tool, None if the tool has none that starts a job.
 
-        ``words`` are those after the name of the tool. A place in the data has the option as its file, and
+        ``words``: the words after the tool's name. Places in the data have the option as their file, and
         line 0.
 
         Raises:
-            ConfigError: when the words are no such command.
+            ConfigError: when the words are not such a command.
         """
         del words
         return None
@@ -161,7 +161,7 @@ def is_native(data: Map) -> bool:
 
 
 def _is_native(data: Map) -> bool:
-    """Whether this is what no other form has; the modules of the others then stay unread."""
+    """Whether no other form has these keys; if so, their modules are not imported."""
     run = data.get("run")
     return isinstance(run, Map) and bool(run.keys() & {"cmd", "entrypoint"}) and data.get("version", 1) == 1
 
@@ -170,7 +170,7 @@ def from_command_line(words: Sequence[str], form: str) -> Map:
     """Return the data of a command line of the tool whose form is named.
 
     Raises:
-        ConfigError: when no importer has that name, or it reads files only, or not these words.
+        ConfigError: when no importer has that name, or it does not read these words.
     """
     importer = registry.get(form)
     data = importer.from_command_line(words) if isinstance(importer, Form) else None
@@ -179,7 +179,7 @@ def from_command_line(words: Sequence[str], form: str) -> Map:
     return data
 
 
-# --- The job in a file of several documents, as in Kubernetes, or of several jobs
+# --- Choosing one job in a file with several documents, as in Kubernetes, or several jobs
 
 
 def choose(document: Document, form: str = "", name: str = "") -> tuple[Document, tuple[Problem, ...]]:
@@ -188,7 +188,7 @@ def choose(document: Document, form: str = "", name: str = "") -> tuple[Document
     Without a form or a name, any job matches.
 
     Raises:
-        ConfigError: when there is none, or several.
+        ConfigError: when no job matches, or several do.
     """
     documents = (document.data, *document.others)
     if len(documents) == 1 and not name:
@@ -214,7 +214,7 @@ def _is_job(data: Map, form: str) -> bool:
 
 
 def _left_out(documents: Sequence[Map], taken: Map, name: str) -> tuple[Problem, ...]:
-    """Return warnings that other jobs of the document, and other documents, are not run."""
+    """Return warnings that other jobs and other documents are not run."""
     message = f"only {name!r} of this {_label(taken)} is run"
     others = (_unread(data, taken) for data in documents if data is not taken)
     return (_warning(message, taken), *others)

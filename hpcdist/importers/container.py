@@ -1,6 +1,6 @@
 """Reads a Kubernetes container for a batch job: resources, variables, and its command.
 
-Its fields are those of ``v1.Container``
+Fields: ``v1.Container``
 (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#Container).
 """
 
@@ -90,7 +90,7 @@ def amounts(read: Reading, *path: str | int) -> dict[str, dict[str, object]]:
 
 
 def check_claims(read: Reading, *path: str | int) -> None:
-    """Check claims of devices, whose contents the file does not have."""
+    """Check claims of devices, whose contents are not in the file."""
     for index, item in read.items(*path):
         where = (*path, index)
         read.get(*where)
@@ -137,8 +137,8 @@ def _other_amount(read: Reading, name: str, where: Path) -> None:
 def variables(read: Reading, *path: str | int, fields: Mapping[str, str] = _NO_FIELDS) -> dict[str, str]:
     """Take the list ``env``; return those with a value, and report the others.
 
-    ``$(NAME)`` of an earlier variable is expanded, as Kubernetes does. ``fields``: the values of fields of
-    the pod, by their paths.
+    ``$(NAME)`` of an earlier variable is expanded, as Kubernetes does. ``fields``: the values of the
+    pod's fields, by their paths.
     """
     node = read.peek(*path)
     if node is not None and not isinstance(node, list):
@@ -164,7 +164,7 @@ def variables(read: Reading, *path: str | int, fields: Mapping[str, str] = _NO_F
 
 
 def is_program(word: str) -> bool:
-    """Return whether the first word of ``args`` is a program, and so no argument of the image's own."""
+    """Return whether the first word of ``args`` is a program, not an argument of the image's program."""
     return bool(_PROGRAM.fullmatch(word))
 
 
@@ -195,7 +195,7 @@ def read_env_from(read: Reading, *path: str | int) -> None:
 
 
 def words(read: Reading, *path: str | int) -> list[str] | str | None:
-    """Take ``command`` or ``args``: a list of words, one text, or None if there is none."""
+    """Take ``command`` or ``args``: a list of words, one text, or None without either."""
     node = read.peek(*path)
     if isinstance(node, Mapping) or (isinstance(node, list) and any(_is_section(item) for item in node)):
         read.refuse(*path, why="expected a list of words", hint="write `[python, train.py]`")
@@ -216,7 +216,7 @@ def as_word(name: str, *, plain: bool = False) -> str:
 
 
 def escape_templates(text: str) -> str:
-    """Escape braces in a text, so that hpcdist takes none for a template."""
+    """Escape braces in a text, so that hpcdist reads none as a template."""
     return _BRACES.sub(lambda match: "{% raw %}" + match[0] + "{% endraw %}", text)
 
 
@@ -224,7 +224,7 @@ def finish_with_command(read: Reading) -> Imported:
     """Return the native form, which must have a program.
 
     Raises:
-        ConfigError: with all remarks, when there is none; one of them gives the reason.
+        ConfigError: with all remarks, if it has no program; one remark gives the reason.
     """
     found = read.finish()
     if not {"cmd", "entrypoint"} & set(found.data.get("run") or ()):
@@ -292,7 +292,7 @@ NOT_EXPANDED: Final = _Advice(
     "a here-document with a quoted delimiter, in which nothing is expanded",
     "it is known only when the job runs: write the delimiter without quotes, `<<EOF`",
 )
-"""What is wrong with a value of the job in ``PLAIN_LINES``, and what to write instead."""
+"""The problem of a value of the job in ``PLAIN_LINES``, and what to write instead."""
 
 
 class _Lines(NamedTuple):
@@ -315,16 +315,16 @@ class Quoting:
         self._pending: list[_Lines] = []
 
     def expanded(self, text: str) -> str:
-        """Return text with variables in the quotes with which the shell expands it here as one word.
+        """Return text with variables, in the quotes with which the shell expands it here as one word.
 
-        In ``PLAIN_LINES`` there are none.
+        In ``PLAIN_LINES`` no quotes do so.
         """
         self.value()
         around = _AROUND[self.within]
         return around + text + around[::-1]
 
     def value(self) -> None:
-        """Skip a value, directly after which no comment can begin."""
+        """Skip a value; no comment can begin directly after it."""
         self._previous = "x"
 
     def read(self, text: str) -> None:

@@ -1,7 +1,6 @@
-"""A job of another system, between its file and the experiment that is made of it.
+"""A job of another system, between its file and the experiment.
 
-A reader says what runs where, each value with the key of the file that says so; `ForeignJob.write` puts the
-native form.
+A reader sets what runs where, each value with its key in the file; `ForeignJob.write` puts the native form.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Role(NamedTuple):
     """The replicas of one native role: master, worker, ps or evaluator."""
 
     count: Any = None
-    """How many there are, or a template; None where the file does not say it. There is one master."""
+    """Their number, or a template; None if the file does not set it. There is one master."""
     source: Path = ()
     """The key of that number."""
     resources: Mapping[str, Mapping[str, object]] = {}
@@ -129,14 +128,14 @@ def take_image(job: ForeignJob, read: Reading, images: Sequence[Sourced]) -> Non
 
 
 def put_name(read: Reading, name: object, *source: str | int) -> None:
-    """Put the name of the job, with a warning where it has to be another one."""
+    """Put the name of the job, with a warning if it has to change."""
     text = str(name)
     if not RUN_NAME.fullmatch(text):
         read.warn(*source, why=f"the job is named {slug(text)!r}: {text!r} is not a valid job name")
     read.put("name", text if RUN_NAME.fullmatch(text) else slug(text), *source)
 
 
-# --- Machines of a cloud: what replicas request in place of one
+# --- Machines of a cloud: the requests of replicas that replace them
 
 
 class CloudMachine(NamedTuple):
@@ -166,7 +165,7 @@ def on_machine(read: Reading, kind: CloudMachine | None, *source: str | int) -> 
     return Role(None, (), kind.resources, source, nodes, source)
 
 
-# --- Searches of other systems: a reader says what is varied and how, and the writer makes ``hptuning``
+# --- Searches of other systems: a reader sets what is varied and how, and `write` makes ``hptuning``
 
 _OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 
@@ -188,7 +187,7 @@ class ForeignSearch:
         self.matrix = Map(place=read.place(*path))
 
     def add(self, param: str, space: Map | None, *path: str | int) -> None:
-        """Add the values of a param; those of one that was refused cause no further error."""
+        """Add the values of a param; a refused param causes no further error."""
         place = self.read.place(*path)
         self.matrix.put(param, space or placed({"values": [1]}, place), place)
 
@@ -217,7 +216,7 @@ class ForeignSearch:
     def bayes(self, total: int, initial: int, other: str, *path: str | int) -> None:
         """Set Bayesian optimization by the metric; a random search if all its trials are random.
 
-        ``initial``: how many trials are random at first. ``other``: whose algorithm is another one.
+        ``initial``: the number of first, random trials. ``other``: the algorithm that Optuna's replaces.
         """
         if total <= initial:
             self.static("random_search", total, *self.path)
@@ -238,7 +237,7 @@ class ForeignSearch:
         self.section.put(algorithm, section, section.place)
 
     def stop(self, stop: Mapping[str, Any], *path: str | int) -> None:
-        """Add when the search ends, or trials of it."""
+        """Add a condition at which the search, or a trial, ends."""
         place = self.read.place(*path)
         stops = self.section.get("early_stopping") or Seq(place=place)
         stops.add(placed(stop, place), place)
@@ -252,7 +251,7 @@ class ForeignSearch:
             self.stop({**named, "policy": policy}, *path)
 
     def write(self) -> None:
-        """Put the search, unless nothing is varied."""
+        """Put the search, if anything is varied."""
         if self.matrix:
             self.section.put("matrix", self.matrix, self.matrix.place)
         if self.matrix or "mapping" in self.section:

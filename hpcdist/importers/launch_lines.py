@@ -1,7 +1,7 @@
 """Parses launch lines: the options of mpirun, horovodrun or torchrun, and the program that they start.
 
-A line that does more than start one program is not converted. ``-x A=$B`` becomes an assignment in front of
-the program, which each task's shell expands.
+A line that does more than start one program is not converted. ``-x A=$B`` becomes an assignment before the
+program, which each task's shell expands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hpcdist.experiment.launch_options import COUNTS, HOROVOD, MPI, TORCH
 from hpcdist.importers.job import ForeignJob, Role
 from hpcdist.importers.reading import Reading
 
-# --- The words of one simple command of bash, and the values of those that the file alone determines
+# --- The words of one simple command of bash, and their values, if the file determines them
 
 _WORD: Final = re.compile(
     r"""(?:[^\s;&|()<>'"`\\$\#] | (?<=\S)\# | \\[^\n] | '[^']*' | "(?:[^"\\]|\\.)*"
@@ -56,7 +56,7 @@ def words_of(text: str) -> list[tuple[str, int]]:
 
 
 def assignment(word: str) -> tuple[str, str] | None:
-    """Return the name and the value, as it is written, of a word such as ``A=b``."""
+    """Return the name and the value, as written, of a word such as ``A=b``."""
     match = _ASSIGNMENT.fullmatch(word)
     return (match[1], match[2]) if match else None
 
@@ -86,8 +86,8 @@ def value_of(raw: str, env: Mapping[str, str]) -> str:
 def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
     """Return the name, the value and the text of ``NAME=VALUE``, or of ``NAME``.
 
-    Where the shell must expand the value, it is empty and the text sets the variable in front of a
-    program; else the text is empty.
+    If the shell must expand the value, it is empty and the text sets the variable before a program;
+    else the text is empty.
 
     Raises:
         UnsupportedLaunch: when the name is invalid, or the value may differ each time.
@@ -126,14 +126,14 @@ _RENDEZVOUS: Final = frozenset(
 _DEFAULT_RANKING: Final = ("rank-by", "slot")
 """The ranking that hpcdist's launch uses with every launcher; the site configures binding."""
 _PROGRAMS: Final = frozenset({"-m", "--module", "--no-python", "--no_python"})
-"""Options of torchrun that belong to what it starts."""
+"""Options of torchrun for the program that it starts."""
 _SYSTEM_HOSTFILES: Final = ("/etc/mpi/", "/job/hostfile", "/generated/hostfile")
 """Where Kubeflow, AWS and Gradient write the hosts of the job, which hpcdist's launch replaces."""
 _CONNECTION_PARAMETERS: Final = re.compile(
     r"(?:plm|ras|oob_tcp|orte_keep_fqdn|orte_default_hostfile|orte_set_default_slots)"
 )
 _NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
-"""What Python's argparse takes for a value although it begins as an option does."""
+"""A word that Python's argparse reads as a value although it begins like an option."""
 
 
 _TABLES: Final = {"mpirun": MPI, "horovodrun": HOROVOD, "torchrun": TORCH}
@@ -153,11 +153,11 @@ class Line:
     """Whether ranks go to the nodes in turn."""
     folder: str = ""
     hosts: str = ""
-    """Those that the line names itself, empty for the hostfile that its system writes."""
+    """The hosts that the line names, empty for the hostfile that its system writes."""
     variables: dict[str, str] = field(default_factory=dict)
-    """Those whose value is known."""
+    """The variables whose values are known."""
     passed: list[str] = field(default_factory=list)
-    """The variables that are exported by name alone."""
+    """The variables that are exported by name only."""
     knobs: dict[str, str | None] = field(default_factory=dict)
     """Options of horovodrun by name, None for those without a value."""
     nodes: str = ""
@@ -166,7 +166,7 @@ class Line:
     dropped: list[str] = field(default_factory=list)
     """Words that have no effect here."""
     before: list[str] = field(default_factory=list)
-    """Assignments in front of the program, which the shell of each task expands."""
+    """Assignments before the program, which each task's shell expands."""
 
 
 class _Options:
@@ -190,14 +190,14 @@ class _Options:
         return at
 
     def _unquoted(self, raw: str) -> str:
-        """Return an option that is in quotes together with its value as an option with a value in quotes."""
+        """Return an option quoted together with its value as an option with a quoted value."""
         if not raw.startswith(("'-", '"-')):
             return raw
         option, equals, value = value_of(raw, self._env).partition("=")
         return f"{option}={quote(value)}" if equals else option
 
     def assign(self, raw: str) -> None:
-        """Set a variable for the program, in place of what was set before."""
+        """Set a variable for the program, in place of an earlier value."""
         name, value, text = variable(raw, self._env)
         line = self.line
         line.before = [item for item in line.before if not item.startswith(f"{name}=")]
@@ -278,10 +278,10 @@ class _Options:
     def _parameter(self, option: str, key: str, value: str) -> None:
         """Convert an MCA parameter to Open MPI's variable; drop those for reaching the hosts.
 
-        A variable, and no word for mpirun in ``batch.launcher.args``: mpirun hands its parameters on to the
-        ranks as these variables (mpirun(1), "MCA"), so a rank sees the same; they work as well where the
-        site's launcher is srun, which has no such option; and `hpcdist lint` knows them by these names. The
-        values of one that is set twice have a comma between them (mpirun(1)).
+        Variables are used instead of words in ``batch.launcher.args``: mpirun passes its parameters to the
+        ranks as these variables (mpirun(1), "MCA"), so a rank sees the same; they also work if the site's
+        launcher is srun, which has no such option; and `hpcdist lint` knows their names. If one is set twice,
+        its values are joined by a comma (mpirun(1)).
         """
         if _CONNECTION_PARAMETERS.match(key):
             self.line.dropped.append(f"{option} {key} {value}")
@@ -404,20 +404,20 @@ def refuse_launch_per_replica(read: Reading, command: str, total: int, path: Pat
     return True
 
 
-# --- What a launch line means for the replicas of a job: mpirun fills one after the other
+# --- The ranks of a launch line on the replicas of a job: mpirun fills one replica after the other
 
 
 class RankCount(NamedTuple):
-    """On how many replicas a line starts processes, and how many on each."""
+    """The number of replicas on which a line starts processes, and of processes on each."""
 
     replicas: int
     each: int
 
 
 def ranks_of(read: Reading, line: Line, room: RankCount, path: Path, sizes: str) -> RankCount:
-    """Return what a line starts in a job with that room; ``sizes`` names the keys that give it.
+    """Return the ranks that a line starts in a job with that room; ``sizes`` names the keys that set it.
 
-    Replicas on which nothing would be started are not requested, with a warning. A number that does not fit
+    Replicas without processes are not requested, with a warning. A number that does not fit
     is refused.
     """
     is_number = bool(line.per_node and re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII))
@@ -450,7 +450,7 @@ def _fewer(read: Reading, line: Line, room: RankCount, path: Path) -> RankCount:
 
 
 def report_line(read: Reading, line: Line, known: Container[str], path: Path) -> None:
-    """Warn of words of a launch line without effect, and of variables without a value in the file."""
+    """Warn about words of a launch line without effect, and variables without a value in the file."""
     if line.dropped:
         why = f"hpcdist starts the processes itself, so these words have no effect: {', '.join(line.dropped)}"
         read.warn(*path, why=why)

@@ -1,6 +1,6 @@
 """Files that are neither experiments nor jobs: what each is, and what to do with it.
 
-Only a file that was refused is looked up here, so that no valid experiment is ever taken for something else.
+Only a refused file is looked up here, so that no valid experiment is mistaken for another file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hpcdist.base.errors import Place, Problem
 from hpcdist.base.words import quote
 
 HEAD: Final = 16 * 1024
-"""The bytes of a file that are enough to tell what it is."""
+"""The bytes at the start of a file that identify it."""
 
 _OTHER: Final = "name the experiment file"
 _START: Final = "write an experiment that starts it: `hpcdist init --command {command}`"
@@ -29,7 +29,7 @@ _MACHINES: Final = "it sets up machines, and starts no program: " + _OTHER
 
 
 class _Kind(NamedTuple):
-    """A kind of file, by one of: how its text begins, the keys that it has, its name.
+    """A kind of file, known by one of: the beginning of its text, its keys, its name.
 
     ``keys``: all words apply; `|` is or, `*` any key or item. ``instead``: `{file}` is the name of the file,
     `{command}` the ``command`` that starts it, in which `{stem}` is its name without the ending.

@@ -1,4 +1,4 @@
-"""Reads a foreign file so that nothing is lost: every key that was not read is reported at the end.
+"""Reads a foreign file completely: every key that was not read is reported at the end.
 
 An importer reads values (``get``, ``move``), sets them in the native form (``put``), reports others as
 without effect on a batch machine (``ignore``) or as not convertible (``refuse``). ``finish`` reports the
@@ -31,16 +31,16 @@ class Reading:
     # --- the foreign file
 
     def peek(self, *path: str | int) -> Any:
-        """Return a value, None if there is none, without marking it as read."""
+        """Return a value without marking it as read; None if it is missing."""
         return value_at(self.data, path)
 
     def get(self, *path: str | int) -> Any:
-        """Return a value, None if there is none, and mark it and all below it as read."""
+        """Return a value, and mark it and all below it as read; None if it is missing."""
         self._done.add(path)
         return self.peek(*path)
 
     def text(self, *path: str | int) -> str | None:
-        """Return a scalar in its source spelling, and mark it as read; None if there is none."""
+        """Return a scalar in its source spelling, and mark it as read; None if it is missing."""
         value, above = self.get(*path), self.peek(*path[:-1])
         if value is None:
             return None
@@ -55,7 +55,7 @@ class Reading:
         return self.text(*path)
 
     def whole(self, *path: str | int, least: int = 0) -> int | None:
-        """Return a whole number, None if there is none; None, with an error, for anything else."""
+        """Return a whole number; None if it is missing; None, with an error, for anything else."""
         value = self.get(*path)
         if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
             value = int(value)
@@ -108,7 +108,7 @@ class Reading:
     # --- the native form
 
     def put(self, target: str, value: object, *source: str | int) -> None:
-        """Set the native key ``target`` (dotted) to a value that comes from that key of the foreign file."""
+        """Set the native key ``target`` (dotted) to a value from the foreign key ``source``."""
         *above, last = target.split(".")
         node = self.native
         for step in above:
@@ -133,7 +133,7 @@ class Reading:
             self._remark(path, f"{path[-1]} has no effect on a batch machine: {why}", "", "warning")
 
     def refuse(self, *path: str | int, why: str, hint: str = "") -> None:
-        """Report a value that cannot be converted, as an error, and what to write instead."""
+        """Report an error for a value that cannot be converted, with what to write instead."""
         self._done.add(path)
         self._remark(path, why, hint, "error")
 
@@ -146,7 +146,7 @@ class Reading:
         raise ConfigError(Problem(why, path, hint, place=self.place(*path)))
 
     def ignore_all(self, reasons: Mapping[str, str], *above: str | int) -> None:
-        """Ignore each key of a table that is there; a dotted key of the table may have ``*`` for any step."""
+        """Ignore each key of a table that is set; a dotted key of the table may have ``*`` for any step."""
         for pattern, why in reasons.items():
             for path in list(self._matching(pattern.split("."), above)):
                 self.ignore(*path, why=why)
@@ -215,7 +215,7 @@ def _key(path: Path) -> Path:
 def one_of(items: Mapping[Path, str], data: Map) -> dict[str, Map]:
     """Return, for each name that is unique in ``items``, the data with only that item.
 
-    The others in its list become null, and those in its section are dropped, so that paths do not change.
+    Other items of its list become null, and others of its section are dropped: paths do not change.
     """
     names = [name for name in items.values() if name]
     return {

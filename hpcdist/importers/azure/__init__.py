@@ -53,7 +53,7 @@ _NAME: Final = re.compile(
     r"(?<!\w)(?:AZUREML_[A-Z\d_]+|AZ_BATCH(?:AI)?_[A-Z\d_]+"
     r"|MLFLOW_(?:TRACKING_TOKEN|RUN_ID|EXPERIMENT_(?:ID|NAME)))(?!\w)"
 )
-"""Names that Azure sets, by prefix; it documents only those of its machines and of MLflow.
+"""Names that Azure sets, by prefix; only its machines' and MLflow's are documented.
 
 https://learn.microsoft.com/azure/batch/batch-compute-node-environment-variables,
 https://learn.microsoft.com/azure/machine-learning/how-to-use-mlflow-configure-tracking
@@ -61,7 +61,7 @@ https://learn.microsoft.com/azure/machine-learning/how-to-use-mlflow-configure-t
 
 
 def warn_of_variables(read: Reading, command: str, path: Path) -> None:
-    """Warn of variables in a command that neither the file nor the command sets."""
+    """Warn about variables in a command that neither the file nor the command sets."""
     sections: list[Path] = [(), *((name,) for name in settings_sections(read))]
     given = {name for section in sections for name in read.keys(*section, "environment_variables")}
     used = dict.fromkeys(_NAME.findall(command))
@@ -101,7 +101,7 @@ _OTHERS: Final = {
     "schedule": ("a schedule", "give the job that it starts, and use cron"),
     **dict.fromkeys(("data", "asset", "uri_", "mltable"), ("data", "give the job that reads it")),
 }
-"""What is not a job, by a word of its type or its schema."""
+"""Files that are not jobs, by a word of their type or schema."""
 _ENVIRONMENT_KEYS: Final = {"image", "docker", "conda", "conda_file", "build", "name"}
 """Keys that distinguish an Azure environment from hpcdist's section of that name."""
 
@@ -177,7 +177,7 @@ IMPORTER: Final = Azure()
 
 
 def _of_step(found: Imported, data: Map) -> Imported:
-    """Return what was made of a step, with the paths in its file, and a warning of what it does not use."""
+    """Return the native form of a step, with paths in its file, and a warning about unused inputs."""
     remarks = _in_file(found.remarks, data)
     if names := unused(data):
         why = f"this step does not use {', '.join(names)} of its pipeline"

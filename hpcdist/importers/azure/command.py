@@ -146,7 +146,7 @@ class Translation:
             self._literal(match[0])
 
     def _check_value(self, name: str, match: re.Match[str]) -> None:
-        """Warn where an option gets no value, as the shell drops an empty one without quotes."""
+        """Warn if an option gets no value, since the shell drops an empty one without quotes."""
         option = _OPTION.search(match.string[: match.start()])
         param, is_end = self._params[name], not match.string[match.end() :][:1].strip()
         if param.is_empty and not param.is_word and option and is_end and not self._quoting.within:
@@ -283,7 +283,7 @@ _MLFLOW: Final = (
     'export MLFLOW_TRACKING_URI="${MLFLOW_TRACKING_URI:-file:$HPCDIST_OUTPUTS/mlruns-${HPCDIST_RANK:-0}}" '
     "MLFLOW_ALLOW_FILE_STORE=true"
 )
-"""On Azure, MLflow records without being told where; version 3 takes files only if it is allowed to."""
+"""On Azure, MLflow needs no destination; version 3 records to files only if that is allowed."""
 
 
 class AzureCode:
@@ -298,8 +298,8 @@ class AzureCode:
         """Yield the lines before a command: its own directory on each node, with links to the code.
 
         Its ``outputs`` and ``logs`` are links to the outputs of the run, so that nothing is written to
-        folders of these names in the code, which other runs use too. What is there already, by
-        another task or an earlier start, stays.
+        folders of these names in the code, which other runs use, too. Existing files, from
+        another task or an earlier start, stay.
         """
         if translation.has_paths or self._included:
             yield f"{SUBMITTED_IN}=$PWD"
@@ -330,7 +330,7 @@ class AzureCode:
             why, hint = f"the code {code!r} is not fetched", "check it out, and write its folder"
             read.warn(*path, why=why, hint=hint)
             return ""
-        if re.search(r"\.(py|sh|ipynb|R|r|jl)$", code):  # a file, which Azure puts into a folder of its own
+        if re.search(r"\.(py|sh|ipynb|R|r|jl)$", code):  # a file, which Azure puts into its own folder
             code = posixpath.dirname(code)
         return self._relative(code, *path)
 

@@ -37,7 +37,7 @@ _INPUT_IGNORED: Final = {
 class Inputs:
     """The inputs of a file; ``params`` are their params in templates, by their name in the file.
 
-    ``searched`` are those of a sweep's search space, among them inputs that its trial declares.
+    ``searched``: the params of a sweep's search space, which its trial may declare as inputs.
     """
 
     def __init__(self, read: Reading, *, legacy: bool) -> None:
@@ -87,7 +87,7 @@ class Inputs:
             self._literal(name, param, ("inputs", name))
 
     def _name(self, name: str, section: str = "inputs") -> str | None:
-        """Return the name of an input in templates, None where another has it."""
+        """Return the name of an input in templates; None if another input has it."""
         param = param_name(name)
         if any(param == other.name for other in self.params.values()):
             self._read.refuse(section, name, why=f"another input has the name {param} too", hint="rename one")
@@ -254,7 +254,7 @@ class Inputs:
 
 
 def _is_reference(value: object) -> bool:
-    """Return whether a value is that of another job, or of a pipeline that does not give it."""
+    """Return whether a value refers to another job, or to a pipeline that does not set it."""
     return isinstance(value, str) and value.strip().startswith("${{")
 
 
@@ -292,7 +292,7 @@ _SPACES: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("normal", "lognormal"), _MOMENTS),
     **{kind: {**_MOMENTS, "q": "q"} for kind in ("qnormal", "qlognormal")},
 }
-"""The distributions, and the keys of their numbers by the native ones."""
+"""The distributions, and the keys of their numbers by native key."""
 _ALGORITHMS: Final = {"random": "random_search", "grid": "grid_search", "bayesian": "random_search"}
 _LIMITS: Final[tuple[Path, ...]] = (("limits",), ())
 _CONCURRENT: Final = {"max_concurrent_runs": "concurrency", "max_concurrent_trials": "concurrency"}
@@ -451,7 +451,7 @@ def _put_early_termination(read: Reading, search: ForeignSearch) -> None:
 
 
 def _number(read: Reading, path: Path) -> float:
-    """Return a number; 0, with an error, where it is not one."""
+    """Return a number; 0, with an error, if it is not one."""
     value = read.get(*path)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 31:
         return value

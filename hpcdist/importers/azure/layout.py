@@ -18,8 +18,8 @@ from hpcdist.importers.reading import Reading
 # --- Sizes of Azure's virtual machines: their GPUs and the type of these, or the CPUs and memory of others
 #
 # Source: the pages of the series below https://learn.microsoft.com/azure/virtual-machines/sizes/overview,
-# "Accelerators" and "Basics". Those of retired sizes give half as many GPUs where a card with two counts as
-# one (NC, NV); of sizes that get a part of a GPU, the one that their programs see is counted.
+# "Accelerators" and "Basics". Pages of retired sizes list half as many GPUs if they count a card with two as
+# one (NC, NV); for sizes with a part of a GPU, the one that programs see is counted.
 
 _PREFIX: Final = re.compile(r"^(standard|singularity|basic)[._]", re.IGNORECASE)
 _GPUS: Final = (
@@ -66,7 +66,7 @@ _WITHOUT_GPUS: Final = re.compile(r"(A|B|D|DS|DC|E|EC|F|FX|G|GS|H|HB|HC|HX|L|LS|
 def machine(size: str) -> CloudMachine | None:
     """Return the machine of a size (``Standard_ND96asr_v4``), one without GPUs or CPUs if it only lacks GPUs.
 
-    None for one that is not known.
+    None for an unknown size.
     """
     name = _PREFIX.sub("", size)
     for pattern, each, kind in _GPUS:
@@ -81,7 +81,7 @@ def machine(size: str) -> CloudMachine | None:
     return CloudMachine() if _WITHOUT_GPUS.fullmatch(name) else None
 
 
-# --- ``distribution: {type: ray}`` of Azure ML: its keys become those of ``framework: ray``
+# --- ``distribution: {type: ray}`` of Azure ML: its keys become keys of ``framework: ray``
 #
 # Source: ``RayDistribution`` of azure-ai-ml 1.20 (``entities/_job/distribution.py``).
 
@@ -201,7 +201,7 @@ class Layout:
         return kind
 
     def _count(self, *names: str) -> int | None:
-        """Take a count from wherever run settings stand; the same value may be given twice."""
+        """Take a count from any section of run settings; the same value may be given twice."""
         found: int | None = None
         for path in self._paths(*names):
             value = self._read.whole(*path, least=1)
@@ -221,7 +221,7 @@ class Layout:
         return next(self._paths(*names), (self._section,))
 
     def _read_machine(self) -> CloudMachine | None:
-        """Return the machine of an instance, None where the file does not give it."""
+        """Return the machine of an instance, None if the file does not set it."""
         found = None
         for path in self._paths(*_TYPE):
             size = self._read.text(*path) or ""

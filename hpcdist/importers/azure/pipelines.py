@@ -1,6 +1,6 @@
-"""Pipelines and components of Azure ML: a step, with its component and what the pipeline gives it, is a job.
+"""Pipelines and components of Azure ML: a step with its component and the pipeline's values is a job.
 
-So is a sweep with its trial, which is what a component is to other jobs; its search is read from that job.
+So is a sweep with its trial, which it has in place of a component; its search is read from that job.
 
 Sources: azure-ai-ml 1, ``_schema/pipeline`` (https://learn.microsoft.com/azure/machine-learning/
 reference-yaml-job-pipeline), and the previews of 2021, whose types end in ``_job`` and ``_component``.
@@ -75,7 +75,7 @@ def as_job(data: Map) -> Map:
     """Return a job instead of a pipeline of one step, or of a component in a job; else the data.
 
     Raises:
-        ConfigError: when the step or the component is no command.
+        ConfigError: when the step or the component is not a command.
     """
     base = _only_step(data) if "jobs" in data else ()
     if base is None:
@@ -96,7 +96,7 @@ def as_job(data: Map) -> Map:
 
 
 def _of_trial(sweep: Map) -> Map:
-    """Return a sweep as a job with its trial as the component; the time limit is that of a trial."""
+    """Return a sweep as a job with its trial as the component; the time limit is the trial's."""
     job = sweep.copy()
     for key in ("type", "job_type"):
         job.drop(key)
@@ -121,7 +121,7 @@ def unused(data: Map) -> list[str]:
 
 
 def paths_of(node: Map | Seq, above: Path = ()) -> dict[Place, Path]:
-    """Return the path of each key and value by its place, which it keeps in a job made of a step."""
+    """Return the path of each key and value by its place, which stays the same in a job made of a step."""
     found: dict[Place, Path] = {}
     for step in node if isinstance(node, Map) else range(len(node)):
         value, path = node[step], (*above, step)  # type: ignore[index]
@@ -163,7 +163,7 @@ def _in_pipeline(job: Map, pipeline: Map) -> Map:
 
 
 def _merged(component: Map, step: Map) -> Map:
-    """Return a component with what a step changes in it."""
+    """Return a component with the changes of a step."""
     if kind_of(component) not in _KINDS:
         why = f"this component is of the type {component['type']!r}, which is not run"
         raise ConfigError(
@@ -235,7 +235,7 @@ def _resolved(step: Map, pipeline: Map) -> Map:
 
 
 def _filled(node: Map, pipeline: Map, inner: str = "") -> Map:
-    """Return a section with values of the pipeline in place of their names, of sections their ``inner``."""
+    """Return a section with the pipeline's values in place of their names; of sections, ``inner``."""
     new = node.copy()
     for key, value in node.items():
         match = REFERENCE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -260,20 +260,19 @@ def _unfolded(value: Map) -> Map:
     return _joined(value[inner], outer)
 
 
-# --- A pipeline of Azure ML as its steps: what one writes is the path of an input of another
+# --- A pipeline of Azure ML as its steps: outputs of a step are inputs of another
 #
-# Steps wait for those whose outputs they read (``${{parent.jobs.NAME.outputs.OUTPUT}}``), and for no
-# others.
+# A step waits only for the steps whose outputs it reads (``${{parent.jobs.NAME.outputs.OUTPUT}}``).
 
 _OUTPUT: Final = re.compile(r"\$\{\{\s*parent\.jobs\.([^{}.\s]+)\.outputs\.([^{}.\s]+)\s*\}\}")
 _OF_JOBS: Final = re.compile(r"\$\{\{\s*parent\.jobs\b[^{}]*\}\}")
 
 
 def steps_of(data: Map) -> list[PipelineStep]:
-    """Return the steps of a pipeline; none of one step alone, which is a job.
+    """Return the steps of a pipeline; empty for a single step, which is a job.
 
     Raises:
-        ConfigError: with the steps that are no commands, and the outputs that no step has.
+        ConfigError: with the steps that are not commands, and the outputs that no step has.
     """
     jobs = data.get("jobs")
     runnable = steps(data)

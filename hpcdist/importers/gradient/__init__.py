@@ -1,4 +1,4 @@
-"""Jobs and experiments of Paperspace Gradient: one node, parameter servers (gRPC), MPI, by their options.
+"""Jobs and experiments of Paperspace Gradient, by their options: one node, parameter servers, MPI.
 
 The keys are the long options of the command line, which `hpcdist.importers.gradient` reads
 (https://github.com/Paperspace/gradient-cli; https://docs.paperspace.com/gradient, of 2019 to 2021).
@@ -71,7 +71,7 @@ _OPTIONS_FILE: Final = "optionsFile"
 
 
 def parse(words: Sequence[str]) -> Map:
-    """Return the options file that is equivalent to a command line, with or without the name of the tool.
+    """Return the options file equivalent to a command line, with or without the name of the tool.
 
     Pure: no file is read, and ``optionsFile`` stays an option. The place of each value is its option.
 
@@ -123,7 +123,7 @@ def _command(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _option(data: Map, words: list[str], command: tuple[str, ...]) -> list[str]:
-    """Take the first option with its value; return the words behind it."""
+    """Take the first option with its value; return the words after it."""
     word, equals, glued = words[0].partition("=")
     name, rest = word.removeprefix("--"), words[1:]
     if not word.startswith("--") or not name:
@@ -205,13 +205,13 @@ _MARKS: Final = frozenset({"workerCommand", "masterCommand", "parameterServerCom
 class Gradient(Form):
     """The importer of Gradient's options files, and of an experiment in a file of its CI or a workflow.
 
-    An options file may leave options to the command line, as a run of Gradient's with ``--optionsFile`` did.
+    An options file may leave options to the command line, as Gradient does with ``--optionsFile``.
     """
 
     settings = (KNOWN - {"name", "tags"}) | SECTIONS
 
     def recognises(self, data: Map) -> bool:
-        """Decide by the options of such a file, or by the keys of one of GradientCI."""
+        """Decide by the options of such a file, or by the keys of a file of GradientCI."""
         if any(key in data for key in ("apiVersion", "$schema", "kind", "run", "spec", "functions")):
             return False
         single = "machineType" in data and any(key in data for key in ("command", "container", *_OTHERS))
@@ -221,7 +221,7 @@ class Gradient(Form):
         """Return the native form.
 
         Raises:
-            ConfigError: when the file is several experiments, something else, or has no command.
+            ConfigError: when the file has several experiments, or no command, or is something else.
         """
         if _is_deployment(data):
             raise ConfigError(Problem(_DEPLOYMENT, ("resources",), place=data.place_of("resources")))
@@ -244,7 +244,7 @@ class Gradient(Form):
         return ((_OPTIONS_FILE,), name) if isinstance(name, str) and name else None
 
     def with_named_file(self, data: Map, other: Map) -> Map:
-        """Return the data with those options; those of the command line take precedence."""
+        """Return the data with those options; options of the command line take precedence."""
         merged = data.copy()
         merged.drop(_OPTIONS_FILE)
         for option in (option for option in other if option not in data):
@@ -317,7 +317,7 @@ def _put_layout(read: Reading, job: ForeignJob, given: set[str]) -> None:
 
 
 def _kind(read: Reading, given: set[str]) -> str:
-    """Return GRPC, MPI or single; nothing where that was refused."""
+    """Return GRPC, MPI or single; empty if it was refused."""
     for key in ("experimentType", "experimentTypeId"):
         if key in given:
             found = _GRADIENT_TYPES.get(str(read.text(key)).upper(), "")

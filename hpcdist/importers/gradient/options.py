@@ -1,4 +1,4 @@
-"""The options of Gradient's experiments; those of all kinds: name, tags, code, variables, datasets."""
+"""The options of Gradient's experiments; all kinds have name, tags, code, variables, datasets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpcdist.importers.reading import Reading
 #
 # Source: gradient-cli 0.5 to 1.9, ``gradient/cli/experiments.py`` and ``jobs.py``
 # (https://github.com/Paperspace/gradient-cli); ``experimentTypeId``, ``projectHandle`` and
-# ``triggerEventId`` are those of its first releases.
+# ``triggerEventId`` are from its first releases.
 
 SEARCH: Final = (
     "the tuning command chooses the trials itself, by hyperopt with a MongoDB of Gradient",
@@ -51,7 +51,7 @@ REPEATED: Final = frozenset(("tag", "dataset", *DATASETS))
 FLAGS: Final = frozenset(
     ("isPreemptible", "tensorboard", "vpc", "no-logs", "isPublic", "useDockerfile", "buildOnly")
 )
-"""Options that are true, or have ``true`` or ``false`` behind them."""
+"""Options that are true alone, or followed by ``true`` or ``false``."""
 ENVIRONMENT: Final = ("experimentEnv", "envVars", "jobEnv")
 BUILDS: Final = {
     "useDockerfile": "build it, for example by `apptainer build`, and write its name as `container`",
@@ -90,7 +90,7 @@ _JOB_IGNORED: Final = {
     "nodeAttrs": "choose nodes with `batch.partition` or `batch.constraint`",
 }
 IGNORED: Final = {**_COMMON_IGNORED, **_SINGLE_IGNORED, **_MULTI_IGNORED, **_JOB_IGNORED}
-"""Options that mean nothing on a batch machine, and why."""
+"""Options without a meaning on a batch machine, and why."""
 _COMMON: Final = (
     "name", "workspace", "workspaceRef", "workspaceArchive", "workspaceUrl", "workingDirectory",
     "experimentEnv", "tag", "tags", *DATASETS, *_COMMON_IGNORED,
@@ -101,7 +101,7 @@ OF_JOB: Final = frozenset((*_COMMON, *SINGLE, *_SINGLE_IGNORED, *_JOB_IGNORED, *
                            "dataset")) - {"experimentEnv"}  # fmt: skip
 KNOWN: Final = OF_SINGLENODE | OF_MULTINODE | OF_JOB | {"datasets"}
 SECRETS: Final = frozenset(name for name in KNOWN if IGNORED.get(name) == _SECRET or "Aws" in name)
-"""Options that are kept nowhere."""
+"""Options that are stored nowhere."""
 HIDDEN: Final = SECRETS | set(ENVIRONMENT)
 """Options whose values are shown nowhere."""
 
@@ -185,7 +185,7 @@ def _workspace(read: Reading, given: set[str]) -> None:
 
 
 def _variables(read: Reading, job: ForeignJob, key: str) -> None:
-    """Take the variables: keys and values, or the same as a text of JSON."""
+    """Take the variables: keys and values, or the same as JSON text."""
     section = read.peek(key)
     if isinstance(section, str):
         section = _json(section)
@@ -313,7 +313,7 @@ class CIOptions:
         """Convert the one experiment of a file.
 
         Raises:
-            ConfigError: where there are several, or something else than an experiment.
+            ConfigError: if there are several, or something other than an experiment.
         """
         self.read = Reading(data)
         self.data = Map(place=data.place)
@@ -330,7 +330,7 @@ class CIOptions:
         return Imported(found.data, (*own, *remarks), origins)
 
     def _relocated(self, problem: Problem) -> Problem:
-        """Return a remark with its path in the file; that of a missing option is where it belongs."""
+        """Return a remark with its path in the file; a missing option has the path where it belongs."""
         path = self._source_path(problem.path)
         missing = bool(problem.path) and problem.path[0] not in self.data
         return problem._replace(path=path, place=self.read.place(*path) if missing else problem.place)
@@ -375,7 +375,7 @@ class CIOptions:
         read.ignore_all(_CI_IGNORED)
 
     def _role(self, role: str, prefix: str) -> None:
-        """Take the section of a role; without a prefix, that of one node."""
+        """Take the section of a role; without a prefix, the section of one node."""
         read = self.read
         for key, option in _OF_ROLE.items():
             if not prefix and key == "count":
@@ -426,7 +426,7 @@ class CIOptions:
 
 
 def ci_form(data: Map) -> str:
-    """Return the key that identifies a file of GradientCI, an empty text for other files."""
+    """Return the key that identifies a file of GradientCI; empty for other files."""
     workflows, worker = data.get("workflows"), data.get("worker")
     sections = workflows.values() if isinstance(workflows, Mapping) else ()
     if any(isinstance(item, Map) and "steps" in item for item in sections):

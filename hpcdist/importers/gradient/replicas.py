@@ -2,7 +2,7 @@
 
 Gradient's TF_CONFIG has the first worker twice, as ``master`` and as ``worker`` 0 (by the test of
 ``get_tf_config`` in gradient-sdk), so there are as many replicas as Gradient starts: the first is the master.
-The processes of an mpirun run on the workers, and on the master too where their number requires it.
+The processes of an mpirun run on the workers, and on the master if their number requires it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from hpcdist.importers.reading import Reading
 
 # --- Machine types of Gradient: the GPUs of each and their type, or the CPUs and memory of those without
 #
-# Paperspace's own are those of its documentation (https://github.com/Paperspace/Docs,
+# Paperspace's own types are from its documentation (https://github.com/Paperspace/Docs,
 # ``instances/instance-types.md`` and ``more/instance-types/README.md``; the newest of
 # https://docs.digitalocean.com/products/paperspace/machines/details/availability), where ``x2``, ``x4`` and
 # ``x8`` count GPUs; of C1 to C10 gradient-cli has all names (``MACHINE_TYPES`` of its ``constants.py``).
-# Private clusters on AWS name its machines: those with GPUs are of https://github.com/rapidsai/deployment
+# Private clusters on AWS name its machines: types with GPUs are from https://github.com/rapidsai/deployment
 # (``source/cloud/aws``) and AWS's tables of P2, G3 and G4, the others of
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/compute-optimized-instances.html.
 
 _FREE: Final = {"Free-CPU": "C3", "Free-GPU+": "GPU+", "Free-GPU": "GPU+", "Free-P5000": "P5000"}
-"""Those of the free tier (``more/instance-types/free-instances.md`` there)."""
+"""The types of the free tier (``more/instance-types/free-instances.md`` there)."""
 _MANY: Final = re.compile(r"(.+)x([248])")
 _ONE_GPU: Final = (
     "M4000", "P4000", "P5000", "P6000", "RTX4000", "RTX5000", "A4000", "A5000", "A6000", "A100", "A100-80G",
@@ -65,7 +65,7 @@ _CPUS: Final = {
 
 
 def machine(name: str) -> CloudMachine | None:
-    """Return the machine of that name, None where there is none."""
+    """Return the machine of that name, None if there is no such type."""
     name = _FREE.get(name, name)
     if name in _CPUS:
         cpus, gib = _CPUS[name]
@@ -290,7 +290,7 @@ def _put_line(read: Reading, job: ForeignJob, line: Line, room: RankCount, kind:
 
 
 def _ranks(read: Reading, line: Line, room: RankCount, kind: CloudMachine | None) -> RankCount:
-    """Return the nodes that such a launch fills: one more than the workers if the master is one of them."""
+    """Return the nodes that such a launch fills: one more than the workers if the master is included."""
     each = int(line.per_node) if line.per_node and line.per_node.isdecimal() else room.each
     if line.np and line.np == (room.replicas + 1) * each:
         key = "masterMachineType"

@@ -1,6 +1,6 @@
 """Kubeflow's jobs: MPIJob, TFJob, PyTorchJob, MXJob, JAXJob, XGBoostJob, all API versions, and TrainJob.
 
-An Experiment of Katib is a search, whose trials are such a job, or a Job of Kubernetes.
+An Experiment of Katib is a search whose trials are such jobs, or Jobs of Kubernetes.
 
 Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
 ``pkg/apis/kubeflow.org/v1``. Each module of this package reads a part.
@@ -47,7 +47,7 @@ _NAMES: Final = {"master": "master", "worker": "worker"}
 OPERATOR_VARIABLES: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
 )
-"""Variables that the operator sets after the user's (``envvar.go``), and those of the launch on a node."""
+"""Variables that the operator sets after the user's (``envvar.go``), and variables of a node's launch."""
 _RENDEZVOUS: Final = "hpcdist configures the rendezvous of torchrun"
 _ELASTIC: Final = {
     **dict.fromkeys(("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf", "standalone"), _RENDEZVOUS),
@@ -62,7 +62,7 @@ _PET: Final = (
 
 
 def pytorchjob(read: Reading, job: ForeignJob) -> None:
-    """Read a PyTorchJob: torchrun becomes hpcdist's own where all of it can be converted."""
+    """Read a PyTorchJob: torchrun becomes hpcdist's own launch if all of it can be converted."""
     read.ignore("spec", "backend", why="the program says which backend it uses")
     read.ignore("spec", "successPolicy", why="the job ends when all of its replicas have ended")
     read.ignore("spec", "masterPort", why="every job gets ports of its own")
@@ -83,7 +83,7 @@ def pytorchjob(read: Reading, job: ForeignJob) -> None:
 def torch_program(
     read: Reading, job: ForeignJob, found: dict[str, PodGroup], source: Path, restarts: int | None = None
 ) -> None:
-    """Put what the replicas run; ``source`` is the key of the number of processes of each."""
+    """Put the program of the replicas; ``source``: the key of the number of processes of each."""
     each = read.word(*source)
     if each and not re.fullmatch(r"auto|gpu|cpu|[1-9]\d{0,5}", each, re.ASCII):
         hint = "write a number, or auto, gpu or cpu"
@@ -112,7 +112,7 @@ def _with_preset(part: Part, total: int, each: str | None) -> Part:
     """Set the variables of the operator for a command that starts processes itself; ``auto`` is its default.
 
     Source: training-operator, ``pkg/apis/kubeflow.org/v1/pytorch_defaults.go``. Without GPUs ``auto`` would
-    be all CPUs of the node; it stays one process, as where hpcdist starts torchrun.
+    be all CPUs of the node; it stays one process, as when hpcdist starts torchrun.
     """
     before: tuple[str, ...] = ()
     processes = each or ("auto" if part.pod.gpus else "")
@@ -204,7 +204,7 @@ _RANKS: Final[Mapping[str, Callable[[Reading, ForeignJob, WorkerGroup], None]]] 
     "deepspeed|(?:open)?mpi|horovod": lambda read, job, group: launched_ranks(read, job, group, group.pod),
     "flux": ranks,
 }
-"""What the command is of other runtimes: a launch that one node runs, or the program of every rank."""
+"""The command of other runtimes: a launch that one node runs, or the program of every rank."""
 _WITHOUT_COMMAND: Final = frozenset({"torch-distributed"})
 _PATCHES: Final = "it changes pods of the runtime; what the program needs of it belongs in `trainer`"
 _IGNORED: Final = {
@@ -247,7 +247,7 @@ def trainjob(read: Reading, job: ForeignJob) -> None:
 
 
 def _nodes(read: Reading, runtime: str) -> int:
-    """Return the number of nodes, of an elastic job the least; one where only the runtime has it."""
+    """Return the number of nodes, for an elastic job the minimum; one if only the runtime has it."""
     nodes, least = read.whole(*_TRAINER, "numNodes"), read.whole(*_TRAINER, "elasticPolicy", "minNodes")
     for key in ("minNodes", "maxNodes", "metrics") if nodes is not None else ("maxNodes", "metrics"):
         read.ignore(*_TRAINER, "elasticPolicy", key, why=_TRAINJOB_ELASTIC)

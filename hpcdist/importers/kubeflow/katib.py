@@ -35,7 +35,7 @@ _NUMBER: Final = "write a number"
 
 
 class _Bayes(NamedTuple):
-    """How many trials are random at first, by a setting; by default 0: as many as run at once."""
+    """The setting for the number of first, random trials; default 0: as many as run at once."""
 
     settings: tuple[str, ...] = ()
     initial: int = 0
@@ -52,7 +52,7 @@ _BAYES: Final = {
 
 
 def name_of(read: Reading) -> str:
-    """Return the algorithm; random, with an error, where hpcdist has none like it."""
+    """Return the algorithm; random, with an error, if hpcdist has no such algorithm."""
     name = read.word(*_NAME) or ""
     if name in (*_STATIC, *_BAYES, "hyperband"):
         if name == "sobol":
@@ -73,7 +73,7 @@ def resource_of(read: Reading) -> str | None:
 
 
 def put_algorithm(read: Reading, search: ForeignSearch, algorithm: str, names: dict[str, str]) -> None:
-    """Put the algorithm, how many trials there are, how many at once, and the seed."""
+    """Put the algorithm, the number of trials in total and at once, and the seed."""
     at_once = _count(read, ("spec", "parallelTrialCount"))
     at_once = _AT_ONCE if at_once is None else at_once
     search.put("concurrency", at_once, "spec")
@@ -156,7 +156,7 @@ def _count(read: Reading, path: Path) -> int | None:
 
 
 def number(read: Reading, path: Path, *, needed: bool = False) -> float | None:
-    """Take a number, which Katib has as text too."""
+    """Take a number, which Katib may write as text."""
     text = read.word(*path)
     if text in (None, ""):
         if needed:
@@ -178,7 +178,7 @@ _LISTS: Final = ("categorical", "discrete")
 _DISTRIBUTIONS: Final = {"": "uniform", "uniform": "uniform", "loguniform": "loguniform", "normal": "normal",
                          "lognormal": "lognormal"}  # fmt: skip
 _WORD: Final = re.compile(r"[\w.+:/@%=,-]+")
-"""What is the same inside and outside of quotes of a shell."""
+"""Text that means the same inside and outside of a shell's quotes."""
 
 
 def put_search(read: Reading) -> dict[str, str]:
@@ -222,7 +222,7 @@ def _put_objective(read: Reading, search: ForeignSearch) -> None:
 
 
 def _put_medianstop(read: Reading, search: ForeignSearch, above: Path) -> None:
-    """Put the policy that compares with the means of the others, by default from the fourth value on."""
+    """Put the policy that compares with the means of other trials, by default from the fourth value on."""
     name = read.get(*above, "algorithmName")
     policy = {"kind": "average", "min_interval": 4, "min_samples": 3}
     settings = {"start_step": "min_interval", "min_trials_required": "min_samples"}
@@ -411,7 +411,7 @@ def with_trial_spec(data: Map) -> Map:
     A template that has more than fields and one block for the parameters stays, too.
 
     Raises:
-        ConfigError: if the template is no YAML.
+        ConfigError: if the template is not YAML.
     """
     read = Reading(data)
     raw, place = read.peek(*_RAW), read.place(*_RAW)
@@ -449,9 +449,9 @@ _PLACEHOLDER: Final = re.compile(r"\$\{trialParameters\.([^{}]+)\}")
 _OF_TRIAL: Final = re.compile(
     r"\$\{trialSpec\.(?:(Namespace|Kind|APIVersion)|(Labels|Annotations)\[(.+)\])\}"
 )
-"""What a trial may say of its own job, in addition to its name."""
+"""The data of its job that a trial may refer to, besides the name."""
 _MARK: Final = re.compile(r"@hpcdist@(\w+)@")
-"""What stands for a parameter while the job is read: a word that no shell and no importer changes."""
+"""The mark for a parameter while the job is read: a word that shells and importers do not change."""
 _TEXTS: Final = frozenset({"command", "args", "env"})
 _INLINE: Final = "write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"
 _IGNORED: Final = {"resumePolicy": "no service is kept; a search continues from its run directory"}
@@ -460,7 +460,7 @@ _OF_TEMPLATE: Final = (
 )  # fmt: skip
 """What says nothing new: a run's directory stays, and a batch job succeeds when its exit code is 0."""
 _USUAL_CONDITION: Final = re.compile(r"[\"'](Complete|Succeeded|Failed)[\"']")
-"""What Kubernetes says of a job that has ended."""
+"""The conditions of an ended job in Kubernetes."""
 
 
 def is_experiment(data: Mapping[str, Any]) -> bool:
@@ -470,7 +470,7 @@ def is_experiment(data: Mapping[str, Any]) -> bool:
 
 
 def experiment(data: Map, read_job: Callable[[Map], Imported]) -> Imported:
-    """Return the native form: that of the trial's job, by ``read_job``, with the search.
+    """Return the native form of the trial's job, by ``read_job``, with the search.
 
     Raises:
         ConfigError: when there is no job in the file, or it cannot be read.
@@ -548,7 +548,7 @@ def _parameters(read: Reading, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_trial(read: Reading, reference: str) -> str | None:
-    """Return what a reference to the job of the trial means, None for what is known only in Kubernetes."""
+    """Return the meaning of a reference to the trial's job, None if it is known only in Kubernetes."""
     match = _OF_TRIAL.fullmatch(reference)
     path: Path = ()
     if match and match[1]:
@@ -581,7 +581,7 @@ def _joined(read: Reading, job: Map, read_job: Callable[[Map], Imported]) -> Imp
 
 
 def _in_template(problem: Problem) -> Problem:
-    """Return a problem of the job as one of the experiment."""
+    """Return a problem of the job with its path in the experiment."""
     at_top = problem.path[:1] == ("metadata",)
     texts = [_MARK.sub(r"${trialParameters: \1}", text) for text in (problem.message, problem.hint)]
     path = problem.path if at_top else (*_TRIAL, *problem.path)

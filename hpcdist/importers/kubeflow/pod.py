@@ -56,7 +56,7 @@ def quoted_words(words: Sequence[str], env: Mapping[str, str], names: frozenset[
 
 
 def filled_in(text: str, env: Mapping[str, str], names: frozenset[str] | tuple[str, ...]) -> str:
-    """Expand the references in a text; those of ``names`` become shell variables."""
+    """Expand the references in a text; references to ``names`` become shell variables."""
 
     def one(match: re.Match[str]) -> str:
         name = match[1]
@@ -77,7 +77,7 @@ def _listed(words: list[str] | str | None) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the words of a shell line, the line itself where a quotation is not closed."""
+    """Return the words of a shell line; the line itself if a quote is not closed."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -119,7 +119,7 @@ def _plain(text: str, env: Mapping[str, str]) -> str:
 
 # --- Labels of Kubernetes nodes that name a GPU, by which files select nodes
 #
-# Labels: NVIDIA's GPU feature discovery, and those of the clouds; instance types: the lists of AWS and
+# Labels: from NVIDIA's GPU feature discovery and the clouds; instance types: the lists of AWS and
 # Google.
 
 _PRODUCTS: Final = frozenset({
@@ -169,7 +169,7 @@ _FIELDS: Final = {
     _LABEL.format("replica-index"): "$HPCDIST_INDEX",
     _LABEL.format("replica-type"): "$HPCDIST_ROLE",
 }
-"""What a task has for a field of its pod."""
+"""A task's equivalent of a field of its pod."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _RIGHTS: Final = "the job runs as you, with your own rights"
 _NETWORK: Final = "a job's nodes reach each other by their own names"
@@ -204,7 +204,7 @@ _SLEEPS: Final = re.compile(r"(?:\S*sh -\w*c )?sleep \S+")
 class Pod(NamedTuple):
     """What one replica runs; ``command`` is shell text, None for the image's entrypoint with ``args``.
 
-    ``path`` is that of the container, ``command_path`` that of its command; ``folder`` is the directory;
+    ``path``: the container's path, ``command_path``: its command's; ``folder``: the directory;
     ``resources`` is in native form.
     """
 
@@ -224,7 +224,7 @@ class Pod(NamedTuple):
         return self.replicas().gpus
 
     def replicas(self, count: int | None = None, *source: str | int) -> Role:
-        """Return so many replicas of it; ``source`` is the key of their number."""
+        """Return ``count`` replicas of it; ``source`` is the key of their number."""
         where, nodes = (*self.path, "resources"), (*self.path[:-2], "nodeSelector")
         return Role(count, source, self.resources, where, self.nodes, nodes)
 
@@ -232,8 +232,8 @@ class Pod(NamedTuple):
 def pod(read: Reading, *path: str | int, main: str = "", preset: frozenset[str] = frozenset()) -> Pod | None:
     """Read a pod template; None, with an error, where the pod has no container.
 
-    ``main`` names the container that counts, which is else the first; ``preset`` are those
-    that the operator sets for each replica, as hpcdist does here.
+    ``main`` names the main container, by default the first; ``preset``: the variables that the
+    operator sets for each replica, as hpcdist does here.
     """
     spec = (*path, "spec")
     read.ignore(*path, "metadata", why="labels and annotations of pods are for Kubernetes")
@@ -274,7 +274,7 @@ def _selector(read: Reading, spec: Path) -> object:
 
 
 def restart(read: Reading, *path: str | int) -> None:
-    """Take ``restartPolicy``, whose ``Never`` is what a batch job does."""
+    """Take ``restartPolicy``; a batch job behaves like ``Never``."""
     if read.peek(*path, "restartPolicy") == "Never":
         read.get(*path, "restartPolicy")
     why = "a task that fails ends the job; `environment: {max_restarts: 3}` restarts the whole job"
@@ -283,7 +283,7 @@ def restart(read: Reading, *path: str | int) -> None:
 
 
 def _init_containers(read: Reading, *spec: str | int) -> None:
-    """Check ``initContainers``: those that wait for other pods are ignored, others are refused."""
+    """Check ``initContainers``: containers that wait for other pods are ignored, others are refused."""
     for index, item in read.items(*spec, "initContainers"):
         where = (*spec, "initContainers", index)
         fields = item if isinstance(item, Mapping) else {}
@@ -381,7 +381,7 @@ def container_of(
 
 
 def _variables(read: Reading, path: Path, preset: frozenset[str]) -> dict[str, str]:
-    """Take the variables, without those that the operator sets after them."""
+    """Take the variables, except those that the operator overrides."""
     namespace = read.word("metadata", "namespace") or "default"
     values = container.variables(read, *path, "env", fields=_FIELDS | {"metadata.namespace": namespace})
     for name in [name for name in values if name in preset]:

@@ -1,6 +1,6 @@
 """The replicas of a Kubeflow job, and their conversion to one native experiment.
 
-Where kinds have different commands, one command selects by ``$HPCDIST_ROLE``.
+If kinds have different commands, one command selects by ``$HPCDIST_ROLE``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PodGroup(NamedTuple):
 class Part(NamedTuple):
     """What the replicas of one native role run; ``before`` are shell lines that come first.
 
-    ``command``: the command, or the arguments where the image's entrypoint is the program.
+    ``command``: the command, or the arguments if the image's entrypoint is the program.
     """
 
     role: str
@@ -80,7 +80,7 @@ def roles(
 
 
 def _kinds(read: Reading, path: Path) -> list[tuple[Path, str]]:
-    """Return the path of each kind of replica, and what it is called."""
+    """Return the path of each kind of replica, and its name."""
     kinds: list[tuple[Path, str]] = [((*path, key), key) for key in read.keys(*path)]
     for index, _ in read.items(*path):
         where = (*path, index)
@@ -175,7 +175,7 @@ def put_variables(
 ) -> list[str]:
     """Take the variables, except those for pods; return lines that set variables for the program only.
 
-    With such a PATH the site's launcher might not be found; and the hostfile is known only in the job.
+    With such a PATH the site's launcher might be missing; the hostfile is known only in the job.
     """
     lines = []
     for name, value in variables.items():
@@ -247,7 +247,7 @@ def refuse_missing_command(read: Reading, role: PodGroup) -> None:
     read.refuse(*role.pod.path, where, why=why, hint=hint)
 
 
-# --- What the jobs of Kubeflow's training operator share: their kinds of replicas and the commands of these
+# --- What jobs of Kubeflow's training operator have in common: kinds of replicas and their commands
 #
 # The names of the earlier operators, one for each kind, are accepted too.
 
@@ -281,9 +281,9 @@ def only_one(read: Reading, role: PodGroup | None, name: str) -> None:
 
 
 def worker_first(read: Reading, found: dict[str, PodGroup], what: str) -> dict[str, PodGroup]:
-    """Make the first worker the master; unchanged, with an error, where that is not possible.
+    """Make the first worker the master; unchanged, with an error, if that is impossible.
 
-    ``what`` is what changes for the program, "" for nothing.
+    ``what``: the change for the program, "" for none.
     """
     worker = found.get("worker")
     if worker is None:
@@ -302,7 +302,7 @@ def with_master(worker: PodGroup) -> dict[str, PodGroup]:
 
 
 def parts_of(read: Reading, found: Mapping[str, PodGroup]) -> list[Part]:
-    """Return what each native role runs; none, with an error, if only some name it, or one is not run."""
+    """Return the program of each native role; empty, with an error, if some lack one or are not run."""
     silent = {role.path: role for role in found.values() if role.pod.command is None}
     if any(role.pod.command is not None or not role.pod.image for role in found.values()):
         for role in silent.values():
@@ -337,11 +337,11 @@ _SWITCHES: Final = {
     "log_hide_timestamp": ("log_with_timestamp", False),
     "no_log_hide_timestamp": ("log_with_timestamp", True),
 }
-"""Switches of horovodrun that are not named as the setting that they turn on, or off with ``no``."""
+"""Switches of horovodrun whose names differ from the setting that they turn on, or off with ``no``."""
 
 
 def put_options(read: Reading, job: ForeignJob, line: Line, where: Path, tasks: int) -> None:
-    """Put what the options of horovodrun set for Horovod, in a job of so many tasks."""
+    """Put the settings of Horovod from horovodrun's options, in a job with this number of tasks."""
     kinds = {knob.key: knob.kind for knob in KNOBS}
     for name, value in line.knobs.items():
         key = name.replace("-", "_").replace("_num_proc", "_np")
@@ -373,7 +373,7 @@ def _number(value: str, number_of: type[int | float | str]) -> int | float | str
 
 # --- MPIJob of Kubeflow's mpi-operator: v1alpha1, v1alpha2, v1 and v2beta1
 #
-# The workers are the replicas, and the Launcher's mpirun becomes hpcdist's own launch where all of it
+# The workers are the replicas, and the Launcher's mpirun becomes hpcdist's own launch if all of it
 # can be converted; else it runs once, unchanged, over the job's hosts.
 
 _SPECS: Final[Path] = ("spec", "mpiReplicaSpecs")
@@ -463,7 +463,7 @@ def _of_roles(read: Reading, main: str) -> tuple[WorkerGroup | None, PodGroup | 
 def _warn_of_pod_settings(
     read: Reading, launcher: PodGroup, worker: PodGroup, *, launcher_is_worker: bool
 ) -> None:
-    """Warn of settings that apply to one of the two pods only."""
+    """Warn about settings that apply to only one of the two pods."""
     for key in ("command", "args"):
         if read.peek(*worker.pod.path, key) not in (None, "", [], [""]):
             why = f"{key!r} of a worker has no effect: the batch system starts the tasks on its nodes"
@@ -540,7 +540,7 @@ def _native_launch(read: Reading, job: ForeignJob, group: WorkerGroup, launcher:
 
 
 def _check_dashes(read: Reading, line: Line, where: Path) -> None:
-    """Refuse an option without dashes, which would be taken for the program."""
+    """Refuse an option without dashes, which would be read as the program."""
     first = line.command.partition(" ")[0]
     if line.program == "horovodrun" and first in _OPTIONS:
         why = f"{first} has no dashes, so horovodrun would start it as the program"

@@ -1,6 +1,6 @@
 """MLRun: a function of kind ``mpijob`` or ``job``, alone or as the only mpijob of a project.
 
-The fields are those of mlrun 1.10 (``mlrun/runtimes/pod.py``, ``mlrun/runtimes/mpijob/abstract.py``): its
+Fields: mlrun 1.10 (``mlrun/runtimes/pod.py``, ``mlrun/runtimes/mpijob/abstract.py``). Its
 mpijob runs one process on each of ``replicas`` pods, and passes params to the program in MLRUN_EXEC_CONFIG,
 or to the function that is the handler. A ``local`` function is a job of one process.
 """
@@ -28,7 +28,7 @@ from hpcdist.importers.launch_lines import (
 from hpcdist.importers.mlrun import command
 from hpcdist.importers.reading import Reading, one_of, with_value
 
-# --- Projects of MLRun: their only function of kind ``mpijob`` is run, else their only job
+# --- Projects of MLRun: the only function of kind ``mpijob`` is run, else the only job
 
 _SERVER: Final = "it is for a server of MLRun"
 _IGNORED: Final = {
@@ -111,7 +111,7 @@ def _entry(read: Reading, path: Path, at: int) -> ProjectEntry:
 
 
 def is_program_entry(read: Reading, path: Path) -> bool:
-    """Return whether an entry of a project is as `ProjectEntry.is_program`."""
+    """Return `ProjectEntry.is_program` of an entry of a project."""
     url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
     named = isinstance(url, str) and url.endswith(".py") and "://" not in url
     return named and kind in (None, "", "job", "mpijob", "local") and read.peek(*path, "spec") is None
@@ -171,7 +171,7 @@ def _function_of(read: Reading, entry: ProjectEntry, path: Path) -> Path | None:
 
 
 def named_file(data: Map) -> tuple[Path, str] | None:
-    """Return the key and the file of the only function that is in a file; None where there is a job."""
+    """Return the key and the file of the only function that is in a file; None if there is a job."""
     items = entries(data)
     files = [one for one in items if _FILE.fullmatch(one.url)]
     if len(files) != 1 or any(one.is_job for one in items):
@@ -473,7 +473,7 @@ def _check_project(read: Reading, path: Path) -> None:
 
 
 def _variables(read: Reading, job: ForeignJob, path: Path) -> None:
-    """Take the variables; rename those of ``with_autotune``, which no shell can export."""
+    """Take the variables; rename variables of ``with_autotune``, which shells cannot export."""
     index = {read.text(*path, at, "name"): at for at, _ in read.items(*path)}
     for name, value in container.variables(read, *path).items():
         new = f"HOROVOD_{name.upper().replace('-', '_')}" if _AUTOTUNE.fullmatch(name) else name

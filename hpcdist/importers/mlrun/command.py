@@ -100,7 +100,7 @@ def _written(file: str, code: str) -> str:
 
 # --- Handlers: functions that MLRun calls with a context; in a job, `run_handler.py` calls them
 #
-# That program is in the command, so that the script needs no hpcdist, as any other.
+# That program is part of the command, so the script needs no hpcdist.
 
 _FUNCTION: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SILENT: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.ClassDef, *_FUNCTION)
@@ -114,7 +114,7 @@ class Handler(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What defines the handler: code that the file contains, with its original file, or a file of its own."""
+    """What defines the handler: code that the file contains, with its original file, or a separate file."""
 
     code: str = ""
     file: str = ""
@@ -132,7 +132,7 @@ class Params(NamedTuple):
 def handler_of(read: Reading, path: Path, code: str) -> Handler | None:
     """Return the handler of a function; ``path`` is its key, and ``--set handler=NAME`` is another.
 
-    Code that only defines functions needs one: its only function is it, and of several none.
+    Code that only defines functions needs a handler: its only function, or None if it has several.
     """
     for source in (("handler",), path):
         if name := read.text(*source):
@@ -217,7 +217,7 @@ def _functions(code: str) -> dict[str, ast.arguments]:
 
 
 def _only_defines(code: str) -> bool:
-    """Return whether running the code would do nothing but define."""
+    """Return whether the code only defines things when it runs."""
     return all(isinstance(node, _SILENT) or _is_text(node) for node in _body(code))
 
 
@@ -228,7 +228,7 @@ def _body(code: str) -> list[ast.stmt]:
 
 
 def _syntax_error(code: str) -> str:
-    """Return why this Python cannot read a program; that of the job may be newer."""
+    """Return why this Python cannot read a program; the job's Python may be newer."""
     found = _parsed(code)
     return found if isinstance(found, str) else ""
 
@@ -301,7 +301,7 @@ def put_program(read: Reading, job: ForeignJob, path: Path) -> None:
 
 
 def _config(params: Mapping[str, object]) -> str:
-    """Return what the program reads by ``mlrun.get_or_create_ctx``: JSON with the params."""
+    """Return the JSON with the params that ``mlrun.get_or_create_ctx`` reads."""
     parts = ", ".join(f'"{name}": {{{{ {name}|tojson }}}}' for name in params)
     return f'{{"spec": {{"parameters": {{{parts}}} }} }}'
 
@@ -395,7 +395,7 @@ class _Texts:
         return as_word(name, plain=isinstance(value, (int, float)))
 
     def declare(self, spec: Path) -> None:
-        """Declare params without a value as inputs, and then all others too: inputs list all params."""
+        """Declare params without a value as inputs, and then all others, since inputs list all params."""
         if not self._lacking:
             return
         sources = {name: (*spec, "parameters", name) for name in self._params} | self._lacking
@@ -414,7 +414,7 @@ def _in_folder(text: str, folder: str | None) -> str:
 # --- Hyper-parameters of MLRun as the section ``hptuning``: ``grid``, ``list`` and ``random``
 #
 # Source: mlrun 1.12.1, ``mlrun/runtimes/generators.py``. In its grid the first parameter changes fastest;
-# ``random`` draws ``max_iterations`` times, so that a trial may come twice.
+# ``random`` draws ``max_iterations`` times, so a trial may occur twice.
 
 _OPTIONS: Final = "hyper_param_options"
 _STRATEGIES: Final = ("grid", "list", "random")
@@ -474,7 +474,7 @@ def param_file_in(data: Map) -> tuple[Path, str] | None:
 
 
 def _lists(read: Reading, spec: Path) -> tuple[str, Path | None]:
-    """Return the name of the file with the lists, if it is one, and their path; None without any."""
+    """Return the name of the file with the lists, if they are in one, and their path; None without lists."""
     own: Path = (*spec, "hyperparams")
     for path in ((*spec, "param_file"), (*spec, _OPTIONS, "param_file")):
         node = read.peek(*path)
@@ -496,7 +496,7 @@ def _lists(read: Reading, spec: Path) -> tuple[str, Path | None]:
 
 
 def _strategy(read: Reading, spec: Path, file: str) -> str:
-    """Return the strategy, "" with an error where there is no such one."""
+    """Return the strategy; "" with an error if it is unknown."""
     paths = ((*spec, "strategy"), (*spec, _OPTIONS, "strategy"))
     given, path = next(((text, path) for path in paths if (text := read.text(*path))), ("", paths[1]))
     read.get(*paths[1])
@@ -520,7 +520,7 @@ def _strategy(read: Reading, spec: Path, file: str) -> str:
 
 
 def _put_ends(read: Reading, search: ForeignSearch, options: Path) -> None:
-    """Put after how many failures and at which result no further trial starts."""
+    """Put the number of failures and the result after which no further trial starts."""
     errors = read.get(*options, "max_errors")
     if isinstance(errors, int) and not isinstance(errors, bool) and errors >= 0:
         search.put("max_failures", (errors or _ERRORS) + 1, *options, "max_errors")
@@ -535,7 +535,7 @@ def _put_ends(read: Reading, search: ForeignSearch, options: Path) -> None:
 
 
 def _values(read: Reading, path: Path, strategy: str) -> Seq | None:
-    """Return the values of a parameter; in a list one that all trials have is a value by itself."""
+    """Return the values of a parameter; in a list, a value for all trials may stand alone."""
     value = read.get(*path)
     if not str(path[-1]).isidentifier():
         read.refuse(*path, why=f"{path[-1]!r} is not a valid param name")
@@ -563,7 +563,7 @@ def _draws(read: Reading, spec: Path) -> int:
 
 
 def _rows(read: Reading, values: Mapping[str, Seq], lists: Path, draws: int) -> Seq | None:
-    """Return the trials one by one: row by row, or drawn, the same ones each time; None, with an error."""
+    """Return the trials one by one: row by row, or drawn, always the same; None, with an error."""
     random = Random(0)  # noqa: S311 - trials are no secret
     chosen = [{name: random.randrange(len(found)) for name, found in values.items()} for _ in range(draws)]
     if not draws:
@@ -586,5 +586,5 @@ def _rows(read: Reading, values: Mapping[str, Seq], lists: Path, draws: int) -> 
 
 
 def _sample(values: Seq) -> object:
-    """Return one of the values: one that is no number, if there is one."""
+    """Return one of the values: one that is not a number, if any."""
     return next((value for value in values if not isinstance(value, (int, float))), values[0])

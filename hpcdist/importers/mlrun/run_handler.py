@@ -1,8 +1,8 @@
 """A standalone program: call a handler of MLRun. It needs no hpcdist, and Python 3.8 or later.
 
-``python run_handler.py HANDLER [FILE]`` imports FILE, and has mlrun call HANDLER with its context and the
-params of the run ($POLYAXON_PARAMS); that needs no server. Without mlrun, a handler that takes no context is
-called itself.
+``python run_handler.py HANDLER [FILE]`` imports FILE, and mlrun calls HANDLER with its context and the
+params of the run ($POLYAXON_PARAMS), without a server. Without mlrun, a handler that takes no context is
+called directly.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_path(parameter: inspect.Parameter, value: Any) -> bool:
 
 
 def call_by_mlrun(function: Any, params: dict[str, Any], tracking: Any) -> None:
-    """Call a handler by mlrun: it stores the run where MLRUN_DBPATH is, nowhere without it."""
+    """Call a handler by mlrun, which stores the run at MLRUN_DBPATH, if set."""
     parameters = inspect.signature(function).parameters
     inputs = {key for key, value in params.items() if key in parameters and is_path(parameters[key], value)}
     folder = Path(os.environ.get("HPCDIST_RUN_DIR", "run")).name

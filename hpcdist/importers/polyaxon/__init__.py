@@ -24,7 +24,7 @@ _BACKENDS: Final = ("lab", "notebook", "server")
 _SERVER_PROGRAM: Final = 'python3 "$HPCDIST_RUN_DIR/runtime/python/hpcdist_service.py"'
 _NOT_SERVED: Final = ("run", "framework", "hptuning")
 _SERVED_SETTINGS: Final = frozenset({*_NOT_SERVED, "environment", "batch", "backend", "params"})
-"""The keys with values that a job that serves cannot have."""
+"""The keys, with values, that a serving job cannot have."""
 
 _SERVED_PARAMS: Final = {"notebook": ("folder", "bind"), "tensorboard": ("logdir",)}
 
@@ -35,7 +35,7 @@ def is_served(command: str) -> bool:
 
 
 def _serve(data: Map, remarks: Remarks) -> None:
-    """Make an ordinary job of it, whose command is ``templates/python/hpcdist_service.py``."""
+    """Convert it to an ordinary job with the command ``templates/python/hpcdist_service.py``."""
     kind = data.get("kind")
     if kind not in SERVED:
         return
@@ -107,7 +107,7 @@ _LIBRARIES: Final = frozenset(
     ("caffe", "caffe2", "catboost", "cntk", "fastai", "ignite", "keras", "lightgbm", "onnx", "python",
      "pytorch-ignite", "pytorch-lightning", "scikit", "scikit-learn", "sklearn", "theano", "xgboost")
 )  # fmt: skip
-"""Libraries named as a framework that need no launch of their own."""
+"""Libraries named as a framework that need no special launch."""
 _RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps": "build_steps",
                         "env_vars": "env_vars", "git": "git"}  # fmt: skip
 
@@ -188,7 +188,7 @@ def _refuse_sections(data: Map, remarks: Remarks) -> None:
 
 
 def _names(data: Map, remarks: Remarks) -> None:
-    """Move ``declarations`` to ``params``; take the name of the project, also as that of the job."""
+    """Move ``declarations`` to ``params``; take the name of the project, also for the job."""
     if "params" in data and "declarations" in data:
         remarks.refuse(data, ("declarations",), "`params` and `declarations` are the same", "keep `params`")
         data.drop("declarations")
@@ -291,7 +291,7 @@ def as_native(data: Map) -> Map:
 
 
 def _templates(data: Map, remarks: Remarks) -> None:
-    """Refuse templates of other runs, and of what else only a server of Polyaxon fills in."""
+    """Refuse templates of other runs, and others that only a server of Polyaxon fills in."""
     own = {*_entries(data.get("params")), *(str(item.get("name")) for item in _sections(data.get("inputs")))}
     own |= {*_entries(_entries(data.get("hptuning")).get("matrix"))}
     for key in data:

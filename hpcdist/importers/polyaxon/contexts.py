@@ -1,6 +1,6 @@
-"""What only a server of Polyaxon fills in, and the values of a job that take its place.
+"""Templates that only a server of Polyaxon fills in, and the values of a job that replace them.
 
-The names are those of polyaxon/cli v2.16.4 (``cli/polyaxon/_contexts``) and of Polyaxon 0.5 and 0.6
+Sources of names: polyaxon/cli v2.16.4 (``cli/polyaxon/_contexts``), and Polyaxon 0.5 and 0.6
 (``docs/references/polyflow``).
 """
 
@@ -25,7 +25,7 @@ _WITHIN: Final = {
         "{{ globals.artifacts_path }}"
     ),
 }
-"""Folders in that of a run: its outputs, and the code that Polyaxon's command line uploads."""
+"""Folders in a run's folder: outputs, and the code that Polyaxon's command line uploads."""
 _EXPRESSION: Final = re.compile(r"(?<=\{\{).*?(?=\}\})|(?<=\{%).*?(?=%\})", re.DOTALL)
 _RUNS: Final = ("ops", "runs", "jobs", "experiments", "hooks", "joins")
 _ROOTS: Final = ("params", "globals", "connections", "init", "dag", *_RUNS)
@@ -48,7 +48,7 @@ _HINTS: Final = {
 
 
 class Unknown(NamedTuple):
-    """A name in a template that a batch job has no value for, why, and what to write instead."""
+    """A name in a template without a value in a batch job, why, and what to write instead."""
 
     name: str
     why: str
@@ -57,7 +57,7 @@ class Unknown(NamedTuple):
 
 
 def job_value(block: str) -> str | None:
-    """Return the shell text of a template that is one name whose value the job knows."""
+    """Return the shell text of a template that is a single name with a value known in the job."""
     alone = _ALONE.fullmatch(block)
     return _JOB_VALUES.get(alone[1]) if alone else None
 
@@ -73,9 +73,9 @@ def has_artifacts_path(text: str) -> bool:
 
 
 def simplified(text: str, repository: str = "") -> str:
-    """Return a text with known folders of Polyaxon as those of a job.
+    """Return a text with known folders of Polyaxon replaced by a job's folders.
 
-    ``repository`` is the name of the code that Polyaxon fetches, which lies where the job is submitted.
+    ``repository``: the name of the code that Polyaxon fetches; here it is in the submit directory.
     """
     for pattern, block in _WITHIN.items():
         text = pattern.sub(block, text)

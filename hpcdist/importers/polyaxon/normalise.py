@@ -1,6 +1,6 @@
 """Sections of Polyaxon 0.0.3 to 0.6.1, all five generations, rewritten to the form of 0.6.
 
-Each function changes the sections of ``data`` that it names, and reports what has another meaning here.
+Each function changes the sections of ``data`` that it names, and reports keys with another meaning here.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "concurrent_experiments": "concurrency",
     "search_method": "search_method",
 }  # fmt: skip
-"""Those that stood in ``settings`` until 0.1, with their later names."""
+"""Keys that stood in ``settings`` until 0.1, with their later names."""
 _ALGORITHMS: Final = {"random": "random_search", "grid": "grid_search", "sequential": "grid_search"}
 _WORDS: Final = ("optimization", "type", "kind")
-"""Keys whose words Polyaxon takes in capitals, too."""
+"""Keys whose words Polyaxon accepts in capitals, too."""
 
 
 def hptuning(data: Map, remarks: Remarks) -> None:
-    """Move what earlier versions had elsewhere into ``hptuning``, under the names of later ones."""
+    """Move keys that earlier versions had elsewhere into ``hptuning``, under their later names."""
     section, settings = data.get("hptuning"), data.get("settings")
     moved: list[tuple[Path, Map, str]] = [((key,), data, key) for key in SEARCH_KEYS if key in data]
     if isinstance(settings, Map):
@@ -85,7 +85,7 @@ def hptuning(data: Map, remarks: Remarks) -> None:
 
 
 def _name_algorithm(new: Map) -> None:
-    """Write an algorithm that is named with the number of its trials as a section, as later versions do."""
+    """Convert an algorithm named together with its number of trials to a section, as in later versions."""
     if not {"search_method", "n_experiments"} & new.keys():
         return
     method, place = str(new.get("search_method", "grid")).lower(), new.place_of("search_method")
@@ -107,16 +107,16 @@ def _lowered(node: Any, key: object = None) -> Any:
     return node.lower() if isinstance(node, str) and key in _WORDS else node
 
 
-# --- How often a program is started again, and how long it may take: retries, a policy and a time limit
+# --- How often a program is restarted, and how long it may run: retries, a policy and a time limit
 
 _RETRIES: Final = ("max_retries", "maxRetries")
 _POLICIES: Final = ("restart_policy", "restartPolicy")
 _USUAL: Final = 10
-"""Restarts where the policy sets no bound, as of `environment.restart`."""
+"""Restarts if the policy sets no limit, as with `environment.restart`."""
 
 
 def termination(data: Map, remarks: Remarks) -> None:
-    """Make ``environment.max_restarts`` and ``batch.walltime`` of ``termination`` and such keys."""
+    """Convert ``termination`` and similar keys to ``environment.max_restarts`` and ``batch.walltime``."""
     if isinstance(section := data.get("termination"), Map):
         data.drop("termination")
         _take_terms(section, ("termination",), data, remarks)
@@ -184,7 +184,7 @@ _LISTED: Final = {"name", "value"}
 
 
 def variables(data: Map, remarks: Remarks) -> None:
-    """Make keys of the pairs in ``environment.env_vars``, and pairs of the keys in ``build.env_vars``."""
+    """Convert the pairs of ``environment.env_vars`` to keys, and the keys of ``build.env_vars`` to pairs."""
     environment, build = data.get("environment"), data.get("build")
     if isinstance(environment, Map) and isinstance(environment.get("env_vars"), Seq):
         data["environment"] = environment.copy()
@@ -211,7 +211,7 @@ def _keys(pairs: Seq, remarks: Remarks) -> Map:
 
 
 def _as_pair(item: Any) -> Seq:
-    """Return ``[NAME, value]``, also of ``{name: NAME, value: VALUE}``; an empty one of anything else."""
+    """Return ``[NAME, value]``, also for ``{name: NAME, value: VALUE}``; an empty list for anything else."""
     if isinstance(item, Map) and item.keys() == _LISTED:
         pair = Seq(place=item.place)
         for key in ("name", "value"):
@@ -255,7 +255,7 @@ TENSORFLOW_2: Final = "for TensorFlow 2 add `tensorflow: {version: 2}` at the to
 
 
 def environment(data: Map, remarks: Remarks) -> None:
-    """Rewrite ``data["environment"]``, and ``data["framework"]`` where a section named it."""
+    """Rewrite ``data["environment"]``, and ``data["framework"]`` if a section named it."""
     section = data.get("environment")
     if not isinstance(section, Map):
         return
@@ -276,7 +276,7 @@ def environment(data: Map, remarks: Remarks) -> None:
 
 
 def _framework_sections(data: Map, section: Map, remarks: Remarks) -> None:
-    """Make ``framework`` and ``replicas`` of ``environment.tensorflow`` and its like (to 0.4.1)."""
+    """Convert ``environment.tensorflow`` and the like (to 0.4.1) to ``framework`` and ``replicas``."""
     named = [name for name in _FRAMEWORKS if name in section]
     for name in named[1:]:
         message = f"{named[0]!r} and {name!r}: an experiment has one framework"
@@ -298,7 +298,7 @@ def _framework_sections(data: Map, section: Map, remarks: Remarks) -> None:
 
 
 def _bare_counts(data: Map, section: Map, remarks: Remarks) -> None:
-    """Make ``replicas`` of ``environment.n_workers`` and its like (0.0.3, whose framework was TensorFlow).
+    """Convert ``environment.n_workers`` and the like (0.0.3, always TensorFlow) to ``replicas``.
 
     In files of 0.1.2 to 0.2.0, ``environment.worker`` is next to the section of the framework.
     """
@@ -374,9 +374,9 @@ def _drop_session(section: Map, path: Path, remarks: Remarks) -> None:
 
 
 def _old_names(replicas: Map, role: str) -> None:
-    """Make ``default_worker`` of ``default_worker_resources`` and ``default_worker_node_selectors``.
+    """Convert ``default_worker_resources`` and ``default_worker_node_selectors`` to ``default_worker``.
 
-    And ``worker: [{index, resources}]`` of ``worker_resources: [{index, cpu, memory, gpu}]``.
+    And ``worker_resources: [{index, cpu, memory, gpu}]`` to ``worker: [{index, resources}]``.
     """
     for end, key, inner in (("resources", "resources", _RESOURCES), ("node_selectors", "node_selector", ())):
         old, name = f"default_{role}_{end}", f"default_{role}"
@@ -442,11 +442,11 @@ def _plural_keys(section: Map, path: Path, remarks: Remarks) -> None:
 
 # --- ``run.cmd``, which Polyaxon 0.x joins, dropping the backslashes between its lines
 #
-# Where YAML has joined the lines before, the backslashes remain, and bash takes each for the first
+# If YAML has already joined the lines, the backslashes remain, and bash reads each as the first
 # character of the next word. Polyaxon splits a command at white space, drops words that are a backslash only
 # and strips backslashes off the others (polyaxon-schemas 0.6.1, ``ops/run``).
 #
-# What stands in ``{% raw %}`` stays unchanged; ``keep_lines`` uses it for commands of other forms.
+# Text in ``{% raw %}`` stays unchanged; ``keep_lines`` uses it for commands of other forms.
 
 _PIECE: Final = re.compile(
     r"""(?<!\S)\#[^\n]* | '[^']*' | "(?:[^"\\]|\\.)*" | \{\{.*?\}\} | \{%[ ]raw[ ]%\}.*?\{%[ ]endraw[ ]%\}
@@ -477,21 +477,21 @@ def lines(data: Map, remarks: Remarks) -> None:
 
 
 def joined(text: str) -> str:
-    """Return a command whose options follow their program; joining it once more changes nothing."""
+    """Return a command whose options follow their program; joining it again changes nothing."""
     while (new := _replace_joins(text, lambda match: _JOINED[match.lastgroup or ""])) != text:
         text = new
     return text
 
 
 def keep_lines(data: Map) -> Map:
-    """Return an experiment in which `lines` joins none; its rendered commands are the same."""
+    """Return an experiment in which `lines` joins no lines; its rendered commands are the same."""
     new = data.copy()
     _change_commands(new, lambda text, *_: _replace_joins(text, _raw).replace("{{% raw", '{{ "{" }}{% raw'))
     return new
 
 
 def _raw(match: re.Match[str]) -> str:
-    """Protect what would be joined, but not the end of a line, so that lines stay lines."""
+    """Protect text that would be joined, except the end of a line, so that lines stay lines."""
     begin = "\n" if match["option_line"] else ""
     return f"{begin}{{% raw %}}{match[0].removeprefix(begin)}{{% endraw %}}"
 

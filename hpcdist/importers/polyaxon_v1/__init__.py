@@ -1,7 +1,7 @@
 """Polyaxon 1 and 2: ``version: 1.1``, components, and operations that hold their component.
 
-The fields are those of polyaxon/cli v2.16.4 (``cli/polyaxon/_flow``) and of the kinds of runs that releases
-before it had. What a server of Polyaxon resolves (presets, hubs, other runs) is not known.
+Fields: polyaxon/cli v2.16.4 (``cli/polyaxon/_flow``), and the kinds of runs of earlier releases.
+What a server of Polyaxon resolves (presets, hubs, other runs) is not known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpcdist.importers.polyaxon_v1.runs import read_run, repository
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
 
-# --- ``runPatch`` of an operation: what it adds to the run of its component, by its ``patchStrategy``
+# --- ``runPatch`` of an operation: its changes to the component's run, by ``patchStrategy``
 #
 # As in polyaxon/cli v2.16.4 and clipped 0.14 (``patch_obj``): sections are merged key by key, and lists are
 # joined without repetitions.
@@ -36,7 +36,7 @@ _ROLES: Final = frozenset(("launcher", "worker", "master", "chief", "ps", "evalu
 
 
 def with_run_patched(data: Map) -> Map:
-    """Return an operation in which the run of its component has its ``runPatch``."""
+    """Return an operation with its ``runPatch`` applied to the component's run."""
     component, patch = data.get("component"), data.get("runPatch")
     run = component.get("run") if isinstance(component, Map) else None
     if not (isinstance(component, Map) and isinstance(run, Map) and isinstance(patch, Map)):
@@ -52,7 +52,7 @@ def with_run_patched(data: Map) -> Map:
 
 
 def merged(value: Any, patch: Any, strategy: str) -> Any:
-    """Return a value of a component with that of the operation."""
+    """Return a component's value merged with the operation's."""
     if isinstance(value, Map) and isinstance(patch, Map):
         new = value.copy()
         for key in patch:
@@ -101,7 +101,7 @@ def _both_lists(value: object, patch: object, path: Path) -> Iterator[Path]:
 _KINDS: Final = ("component", "operation")
 _KEYS: Final = frozenset(("isPreset", "component", "pathRef", "urlRef", "hubRef", "dagRef"))
 _VERSIONS: Final = ("1", "1.0", "1.05", "1.1")
-"""The last is of 1.1.0 and later; components of earlier previews have the others."""
+"""The last is of 1.1.0 and later; earlier previews have the others."""
 _REFERENCES: Final = {
     "pathRef": "write the path of a file, from the folder of this one",
     "hubRef": "a hub is a server of Polyaxon: write the component itself, as `component:`",
@@ -195,7 +195,7 @@ IMPORTER: Final = PolyaxonV1()
 
 
 def is_v1(version: object) -> bool:
-    """Return whether a version is that of Polyaxon 1 or 2, which is 1.1 for both."""
+    """Return whether a version is 1.1, as in Polyaxon 1 and 2."""
     return not isinstance(version, bool) and str(version) == "1.1"
 
 
@@ -204,7 +204,7 @@ def _has_kind(run: object) -> bool:
 
 
 def _bases(read: Reading) -> tuple[Path, ...]:
-    """Return the paths of the operation and the component; none, with an error, if they cannot run."""
+    """Return the paths of the operation and the component; empty, with an error, if they cannot run."""
     version, kind = read.get("version"), read.get("kind")
     if version is not None and str(version) not in _VERSIONS:
         read.refuse("version", why=f"files of version {version} and this kind are not read", hint="write 1.1")
@@ -315,7 +315,7 @@ def _fill_tags(read: Reading, texts: Texts) -> None:
 
 
 def _names(read: Reading, bases: tuple[Path, ...]) -> None:
-    """Take name, description and tags; those of the last base take precedence, and tags are joined."""
+    """Take name, description and tags; the last base takes precedence, and tags are joined."""
     tags = [tag for base in bases for _, tag in read.items(*base, "tags")]
     for key in ("name", "description", "tags"):
         for base in bases or ((),):

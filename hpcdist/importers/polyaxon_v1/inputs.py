@@ -44,7 +44,7 @@ _VALUES: Final = {
     "default": "default",
     "value": "default",
 }
-"""``default`` is the name of ``value`` in the previews of Polyaxon 1."""
+"""In previews of Polyaxon 1 ``value`` was called ``default``."""
 _IGNORED: Final = {
     "validation": "values are checked by type and options only",
     "delayValidation": "values are checked before the job is submitted",
@@ -58,7 +58,7 @@ def inputs_of(
 ) -> dict[str, TextInput]:
     """Take ``inputs``, ``outputs`` and ``params``; return the type of each param for texts.
 
-    ``searched``: the params of a search, which need not be declared.
+    ``searched``: params of a search, which need no declaration.
     """
     found: dict[str, TextInput] = {}
     declared: list[dict[str, Any]] = []
@@ -250,7 +250,7 @@ _NUMBERS: Final = frozenset(_SPACES) - {"choice", "pchoice"}
 
 
 def put_search(read: Reading) -> dict[str, TextInput]:
-    """Put the search, if there is one; return the params that it has, for texts."""
+    """Put the search, if there is one; return its params, for texts."""
     key = next((key for key in _KEYS if read.peek(key)), "")
     kind = str(read.get(key, "kind")) if key else ""
     if not key:
@@ -348,7 +348,7 @@ def _stop(read: Reading, search: ForeignSearch, where: Path) -> Map:
 
 
 def _policy(read: Reading, search: ForeignSearch, path: Path) -> Map | None:
-    """Return the policy by which trials end; None, with an error, where it is not one."""
+    """Return the policy by which trials end; None, with an error, if it is invalid."""
     kind, policy = str(read.get(*path, "kind")), Map(place=read.place(*path))
     if kind not in _POLICIES:
         read.refuse(*path, why=f"{kind!r} is no policy", hint="write `kind: median`, `truncation` or `diff`")

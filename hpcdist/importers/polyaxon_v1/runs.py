@@ -29,7 +29,7 @@ from hpcdist.importers.polyaxon.contexts import ARTIFACTS
 from hpcdist.importers.polyaxon_v1.text import TemplateMask, Texts, only_in_job
 from hpcdist.importers.reading import Reading
 
-# --- Init steps of Polyaxon 1 and 2 (``V1Init``): files are written in front of the command, others reported
+# --- Init steps of Polyaxon 1 and 2 (``V1Init``): files are written before the command, others reported
 
 _COPY: Final = "copy it to the site's own file system before, and write its path in the command"
 _FIRST: Final = "do it before the job is submitted, or in front of the command"
@@ -56,7 +56,7 @@ def steps_of(read: Reading, path: Path) -> Iterator[tuple[Path, Mapping[str, Any
 def repository(read: Reading, path: Path) -> str | None:
     """Return the name of the code that init steps fetch, empty if it is not exactly one.
 
-    None if there is none, and Polyaxon's folder of code has only files that are in this file.
+    None if no step fetches code, and Polyaxon's folder of code has only files from this file.
     """
     steps = [step for _, step in steps_of(read, path)]
     urls = {str(step["git"].get("url", "")) for step in steps if isinstance(step.get("git"), Mapping)}
@@ -106,7 +106,7 @@ def _file(read: Reading, texts: Texts, path: Path) -> list[str]:
 
 
 def _report(read: Reading, texts: Texts, step: object, path: Path) -> None:
-    """Report a step that is not done."""
+    """Report a step that hpcdist does not run."""
     names = list(step) if isinstance(step, Mapping) else []
     if names and all(name in ("git", "connection", "path") for name in names):
         if "git" in names:
@@ -143,7 +143,7 @@ class RoleCount(NamedTuple):
     """One role and its number of replicas.
 
     ``command`` is None for the image's entrypoint, which gets ``args``, shell text like the command.
-    ``files`` and ``exports`` are lines in front of its command, which is run in ``folder``, a shell word.
+    ``files`` and ``exports`` are lines before its command, which runs in ``folder``, a shell word.
     """
 
     path: Path
@@ -159,7 +159,7 @@ class RoleCount(NamedTuple):
     nodes: Mapping[str, str] = MappingProxyType({})
 
     def replicas(self, count: object = None) -> Role:
-        """Return so many native replicas of it."""
+        """Return ``count`` native replicas of it."""
         amounts, nodes = (*self.path, "container", "resources"), (*self.path, "environment", "nodeSelector")
         return Role(count, (*self.path, "replicas"), self.amounts, amounts, self.nodes, nodes)
 
@@ -201,7 +201,7 @@ def _in_folder(text: str, folder: str | None) -> str:
 
 
 def _one_less(read: Reading, count: Any, path: Path) -> object:
-    """Return the number of workers besides the first, which is the master."""
+    """Return the number of workers without the first, which is the master."""
     if isinstance(count, int) and count >= 1:
         return count - 1
     if isinstance(count, str) and count.startswith("{{") and count.endswith("}}"):
@@ -427,7 +427,7 @@ def _distributed(read: Reading, job: ForeignJob, texts: Texts, path: Path, kind:
 
 
 def _put_chief(job: ForeignJob, roles: Mapping[str, RoleCount]) -> None:
-    """Put whether TF_CONFIG has a chief and whose end is the job's, if these differ from the defaults."""
+    """Put whether TF_CONFIG has a chief and which role ends the job, if these differ from the defaults."""
     if _total(roles) > 1 and ("master" in roles) != bool({"ps", "evaluator"} & roles.keys()):
         job.set("tensorflow.chief", "master" in roles, *next(iter(roles.values())).path)
     if "master" not in roles and "ps" in roles and "tensorflow.ends_with" not in job.settings:

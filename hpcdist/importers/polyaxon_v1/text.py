@@ -34,7 +34,7 @@ _NUMBERS: Final = frozenset({"int", "float", "bool"})
 class TextInput(NamedTuple):
     """A param as used in texts: whether it needs no quotes, and its form as an argument.
 
-    ``required``: some trials of a list lack it, and it has to be declared or set for them.
+    ``required``: some trials of a list lack it, so it must be declared or set for them.
     """
 
     plain: bool = False
@@ -47,7 +47,7 @@ class Texts:
     """The texts of one file, with the params that they may use.
 
     ``repository`` is the name of the code that Polyaxon fetches before the program starts, empty if it is
-    unknown, and None if there is none.
+    unknown, None without such code.
     """
 
     def __init__(self, read: Reading, inputs: Mapping[str, TextInput], repository: str | None = "") -> None:
@@ -57,13 +57,13 @@ class Texts:
         self._warned = False
 
     def template(self, text: str, *path: str | int) -> str:
-        """Return a text with its templates in hpcdist's form; one without equivalent is an error there."""
+        """Return a text with its templates in hpcdist's form; a template without equivalent is an error."""
         return "".join(
             self._block(part, path) if at % 2 else part for at, part in enumerate(_BLOCK.split(text))
         )
 
     def exports(self, variables: Mapping[str, str], *path: str | int) -> str:
-        """Return the lines of a script that set variables, whose names a shell allows."""
+        """Return the lines of a script that set variables with names that a shell allows."""
         return "".join(
             f"export {name}={self.command([value], (), *path)}\n" for name, value in variables.items()
         )
@@ -81,7 +81,7 @@ class Texts:
         return new
 
     def _argument(self, name: str, path: Path) -> str:
-        """Return the template of ``--name=value``, which is nothing for null."""
+        """Return the template of ``--name=value``, which is empty for null."""
         entry = self._inputs.get(name, TextInput())
         if entry.flag:
             return f"{{% if {name} %}}--{name}{{% endif %}}"
