@@ -22,6 +22,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_each_room_has_one_file() -> None:
     assert wording.place_of("tests/planner/test_rates.py::test_a[b/c]") == (
-        wording.TESTS / "cost" / "wording.txt",
+        wording.TESTS / "planner" / "wording.txt",
         "test_rates.py::test_a[b/c]",
     )
