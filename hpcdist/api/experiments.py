@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from hpcdist.api import remote_runs
+from hpcdist.api import follow_up
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
@@ -17,13 +17,10 @@ from hpcdist.api.values import count, joined, mapping, plain, site_of, text_of, 
 from hpcdist.base import source
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.base.tree import Document
-from hpcdist.checks.nodes import without_suspects
-from hpcdist.experiment import model, writing
+from hpcdist.experiment import writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.runs import awaited
 from hpcdist.runs.remotes import machines
-from hpcdist.site.model import Site
 
 _DEFINED = "hpcdist.define"
 """Where problems of an experiment without a file are."""
@@ -54,15 +51,11 @@ class Experiment:
         return self._plan(runs_directory(None), on)
 
     def _plan(self, runs_dir: Path, on: str | None, *, saves: bool = False) -> Plan:
-        def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
-            return awaited.resolved(experiment, site, runs_dir, remote_runs.services(), on or "")
-
         options = self._options._replace(remote=on)
         remote = None if on is None else machines.target(options)
         if remote and not options.site:
             options = options._replace(site=remote.site)
-        made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)
-        made = without_suspects(made, runs_dir, (on or "") if saves else "")
+        made = follow_up.planned(options, self._document, runs_dir=runs_dir, saves=saves)
         return Plan(made, options, _remote=remote)
 
     def check(self) -> tuple[Problem, ...]:

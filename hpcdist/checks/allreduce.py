@@ -377,12 +377,14 @@ def driver() -> dict[str, str]:
     return {"driver": next((word for word in words if word.count(".") and word[0].isdigit()), "unknown")}
 
 
-def available(built: dict[str, str]) -> list[tuple[str, Callable[[], Any]]]:
+def available(
+    built: dict[str, str], find: Callable[[str], object] = find_spec
+) -> list[tuple[str, Callable[[], Any]]]:
     """Return the libraries of this Python; Horovod only with MPI: else only horovodrun can start it."""
     libraries: dict[str, Callable[[], Any]] = {"torch": Torch, "mpi4py": MpiTransfers}
     if {"mpi", "pytorch"} <= {*built}:
         libraries["horovod"] = HorovodTransfers
-    return [(name, library) for name, library in libraries.items() if find_spec(name)]
+    return [(name, library) for name, library in libraries.items() if find(name)]
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def known_nodes(runs_dir: Path, now: float, site: str | None = None) -> list[Nod
 
     ``now``: in seconds since 1970 by this machine's clock.
     """
-    found = [one for directory in _recent(runs_dir, now) for one in evidence_of(directory, now)]
+    found = [one for directory in recent_runs(runs_dir, now) for one in evidence_of(directory, now)]
     return [node for node in grouped(found) if site in (None, node.site)]
 
 
@@ -112,7 +112,7 @@ def _most_evidence_first(node: NodeEvidence) -> tuple[float, ...]:
     return -_FAILURES * node.losses - node.failures, -node.evidence[0].at
 
 
-def _recent(runs_dir: Path, now: float) -> Iterator[RunDirectory]:
+def recent_runs(runs_dir: Path, now: float) -> Iterator[RunDirectory]:
     """Yield the runs whose event log has grown in the last days."""
     with suppress(OSError), os.scandir(runs_dir) as folders:
         for folder in folders:

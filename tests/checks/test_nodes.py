@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.checks import nodes
-from hpcdist.checks.nodes import DAYS, Evidence, Kind, NodeEvidence, evidence_of, grouped, known_nodes
+from hpcdist.checks.nodes import (
+    DAYS,
+    Evidence,
+    Kind,
+    NodeEvidence,
+    evidence_of,
+    grouped,
+    known_nodes,
+    recent_runs,
+)
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
 from tests.checks import records
@@ -56,20 +64,13 @@ def test_evidence_counts_for_two_weeks_and_of_a_clock_that_is_ahead_as_of_now(tm
     assert [(one.node, one.at) for one in evidence(tmp_path)] == [("n1", NOW - DAYS * DAY), ("n3", NOW)]
 
 
-def test_old_logs_and_removed_runs_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_logs_and_removed_runs_are_not_read(tmp_path: Path) -> None:
     run(tmp_path, "lost 700 n1").path.rename(tmp_path / ".removed-train")
     run(tmp_path, "lost 700 n2")
     later = NOW + DAYS * DAY
-    read = list[str]()
-
-    def evidence_of(directory: RunDirectory, now: float) -> list[Evidence]:
-        read.append(f"{directory.name} {now - NOW:.0f}")
-        return []
-
-    monkeypatch.setattr(nodes, "evidence_of", evidence_of)
-    known_nodes(tmp_path, later - 1)
-    known_nodes(tmp_path, later + 1)
-    assert read == [f"train-1 {DAYS * DAY - 1:.0f}"]
+    assert [directory.name for directory in recent_runs(tmp_path, later - 1)] == ["train-1"]
+    assert [*recent_runs(tmp_path, later + 1)] == []
+    assert [node.name for node in known_nodes(tmp_path, NOW)] == ["n2"]
     assert known_nodes(tmp_path / "none", NOW) == []
 
 

@@ -102,8 +102,9 @@ def _selected(
 ) -> list[tuple[Run, str]]:
     from hpcdist.cli.jobs import index  # as above
 
-    chosen = index.rows(index.selected([run for run, _ in found], name, since), (), tags)
-    directories = {row.run.directory for row in chosen}
+    chosen = index.selected([run for run, _ in found], name, since)
+    chosen = [row.run for row in index.rows(chosen, (), tags)] if tags else chosen
+    directories = {run.directory for run in chosen}
     return [(run, element) for run, element in found if run.directory in directories]
 
 
