@@ -1,4 +1,4 @@
-"""The verbs of a job: submit it exactly once, query, wait, cancel, list.
+"""Submitting a job exactly once.
 
 This process may die between two steps of a submission. The phase in the run directory then means:
 
@@ -33,7 +33,6 @@ from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.job_states import Report, find_tokens, status
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed, with_deadline
-from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Scheduler, Submission
 from hpcdist.schedulers.job import JobState
@@ -159,19 +158,7 @@ class SubmitRequest(NamedTuple):
         return {"experiment.yml": self.experiment, rundir.OPTIONS: f"{json.dumps(self.changes)}\n"}
 
 
-# --- The verbs of a job
-
-__all__ = [
-    "Interrupted",
-    "Report",
-    "Services",
-    "SubmitOutput",
-    "SubmitRequest",
-    "cancel",
-    "status",
-    "submit",
-    "wait",
-]
+# --- Submitting a request exactly once
 
 _LIMIT: Final = 120.0
 """Seconds that a submission may take; `job_states.GRACE` is longer."""

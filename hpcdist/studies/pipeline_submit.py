@@ -24,7 +24,7 @@ from hpcdist.base.errors import (
     comma_list,
 )
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.runs import awaited, job_states, requests, rundir, submission, this_machine
+from hpcdist.runs import awaited, cancelling, job_states, requests, rundir, this_machine, waiting
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.submission import SubmitOutput, SubmitRequest
@@ -145,7 +145,7 @@ class _Submission(NamedTuple):
             return []
         names = ", ".join(run.name for run in found)
         try:
-            submission.cancel(found, self.services)
+            cancelling.cancel(found, self.services)
         except SchedulerError as error:
             return [f"{names} may still run: {problem}" for problem in error.problems]
         return [f"{names}: taken back, requested to cancel what was submitted of {self.stored.name}"]
@@ -250,8 +250,8 @@ def resume(stored: StoredPipeline, services: Services, output: SubmitOutput, rer
     _check(stored, nodes, again)
     stuck = [node.run for node in again if node.run and node.state is JobState.PENDING]
     if stuck:
-        submission.cancel(stuck, services)
-        submission.wait(stuck, services)
+        cancelling.cancel(stuck, services)
+        waiting.wait(stuck, services)
     names = {node.name for node in again}
     whole = {node.name for node in again if names & {other for other, _ in node.needs}}
     found = []

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import SchedulerError, SubmissionUnknown
-from hpcdist.runs import finding, job_states, submission
+from hpcdist.runs import cancelling, finding, job_states, submission, waiting
 from hpcdist.runs.job_states import QueryResults
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers import lsf
@@ -95,7 +95,7 @@ def test_times_of_another_hosts_clock_count_from_now(
 ) -> None:
     queue.jobs.clear()
     elsewhere = queue.services._replace(now=lambda: queue.time + ahead, host="login2")
-    assert [report.status for report in submission.status([run], elsewhere)] == [FORGOTTEN]
+    assert [report.status for report in job_states.status([run], elsewhere)] == [FORGOTTEN]
     queue.time += lasted
     assert state_of(only_run(tmp_path), queue) == (GONE if lasted else FORGOTTEN)
     queue.time += 121
@@ -157,7 +157,7 @@ def test_a_job_does_not_vanish_while_one_of_those_asked_is_down(run: Run, queue:
 
 def test_wait_ends_when_a_job_has_vanished(run: Run, queue: Queue) -> None:
     queue.jobs.clear()
-    (report,) = submission.wait([run], queue.services)
+    (report,) = waiting.wait([run], queue.services)
     assert report.status == GONE
     assert 120 <= sum(queue.pauses) < 200
 
@@ -167,7 +167,7 @@ def test_wait_ends_where_the_record_cannot_be_written(run: Run, queue: Queue) ->
         raise PermissionError
 
     queue.jobs.clear()
-    (report,) = submission.wait([run], queue.services._replace(save=refuse))
+    (report,) = waiting.wait([run], queue.services._replace(save=refuse))
     assert report.status == GONE
 
 
@@ -184,7 +184,7 @@ def test_wait_ends_where_the_record_cannot_be_written(run: Run, queue: Queue) ->
     ],
 )
 def test_cancel_is_recorded(run: Run, queue: Queue, events: str, known: Status) -> None:
-    submission.cancel([run], queue.services)
+    cancelling.cancel([run], queue.services)
     with (run.directory.path / "events").open("a") as file:
         file.write(events)
     queue.jobs.clear()
@@ -194,7 +194,7 @@ def test_cancel_is_recorded(run: Run, queue: Queue, events: str, known: Status) 
 def test_a_refused_cancel_is_not_recorded(run: Run, queue: Queue) -> None:
     queue.answers["scancel"] = failed(1, "Access denied")
     with pytest.raises(SchedulerError):
-        submission.cancel([run], queue.services)
+        cancelling.cancel([run], queue.services)
     queue.jobs.clear()
     assert state_of(run, queue) == FORGOTTEN
 
@@ -255,11 +255,11 @@ def test_an_array_of_which_an_element_is_lost_ends_as_the_others(run: Run, queue
     run.directory.write("plan.json", stored("0-2"))
     queue.jobs.clear()
     queue.accounting = "100_1|FAILED|7:0|None\n100_2|COMPLETED|0:0|None\n"
-    (report,) = submission.wait([run], queue.services)
+    (report,) = waiting.wait([run], queue.services)
     reason = "first in element 1; 1 of 3 elements completed"
     assert report.status == Status(JobState.FAILED, "FAILED", 7, reason, "sacct")
     queue.accounting = "100_1|COMPLETED|0:0|None\n100_2|COMPLETED|0:0|None\n"
-    (report,) = submission.wait([run], queue.services)
+    (report,) = waiting.wait([run], queue.services)
     assert report.status.state is JobState.VANISHED
 
 
@@ -327,7 +327,7 @@ def test_a_hung_server_costs_a_minute_and_one_message(tmp_path: Path, queue: Que
         return Completed(command, 124, timed_out=True)
 
     before = queue.time
-    reports = submission.status(runs, queue.services._replace(runner=FakeShell([(lambda _: True, hang)])))
+    reports = job_states.status(runs, queue.services._replace(runner=FakeShell([(lambda _: True, hang)])))
     assert queue.time == before + 60
     silence = Status(JobState.UNKNOWN, reason="the batch system did not answer within 60 s")
     assert [report.status for report in reports] == [silence] * 3
@@ -337,7 +337,7 @@ def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, 
     odd, good = submitted(queue, tmp_path, 2)
     queue.services.update(odd, scheduler="cobalt")
     runs, errors = finding.list_runs(tmp_path)
-    reports = submission.status(runs, queue.services)
+    reports = job_states.status(runs, queue.services)
     assert [report.status for report in reports] == [state_of(good, queue)]
     assert [("unknown scheduler 'cobalt'" in str(error)) for error in errors] == [True]
 
@@ -354,7 +354,7 @@ def test_hung_schedulers_are_queried_in_parallel(tmp_path: Path, queue: Queue) -
 
     services = queue.services._replace(runner=FakeShell([(lambda _: True, hang)]))
     limit = services._replace(now=iter([*[1.7e9] * 4, *[1.8e9] * 100]).__next__)
-    assert [report.no_reply for report in submission.status([slurm, flux], limit)] == [True, True]
+    assert [report.no_reply for report in job_states.status([slurm, flux], limit)] == [True, True]
 
 
 LOST: Final = {
@@ -393,7 +393,7 @@ def test_a_node_that_flux_names_is_recorded_as_lost(run: Run, queue: Queue) -> N
     (run.directory.path / "jobs" / "f9KEyhSco").mkdir(parents=True)
     (run.directory.path / "jobs" / "f9KEyhSco" / "nodes").write_text("n2\nn3\n")
     run = queue.services.update(run, scheduler="flux", job_id="f9KEyhSco")
-    (report,) = submission.status(
+    (report,) = job_states.status(
         [run], queue.services._replace(runner=FakeShell([(lambda _: True, done.stdout)]))
     )
     assert report.status.reason == "exec: node failure on n2 (rank 2)"
@@ -419,7 +419,7 @@ def test_the_state_of_an_array_explains_its_elements(run: Run, queue: Queue, cas
         f"Job Id: 7.head|job_state={state}|Exit_status={code}|substate={substate}|exec_host=n1/0|run_count=1"
     )
     shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
-    (report,) = submission.status([run], queue.services._replace(runner=shell))
+    (report,) = job_states.status([run], queue.services._replace(runner=shell))
     assert (report.status.state, report.status.exit_code) == WHOLE[case]
 
 
@@ -450,7 +450,7 @@ def test_an_array_of_pbs_has_completed_when_each_element_has(
             (lambda _: True, ""),
         ]
     )
-    (report,) = submission.status([run], queue.services._replace(runner=shell))
+    (report,) = job_states.status([run], queue.services._replace(runner=shell))
     assert (report.status.state, report.status.exit_code) == end
 
 
@@ -465,7 +465,7 @@ def test_a_job_that_is_killed_after_its_user_cancelled_it_is_cancelled(
     run = queue.services.update(run, scheduler="pbs", job_id="7.head")
     said = "Job Id: 7.head|job_state=F|Exit_status=265|substate=93|exec_host=n1/0|run_count=1\n"
     shell = FakeShell([(lambda command: "-x" in command.argv, said), (lambda _: True, "")])
-    (report,) = submission.status([run], queue.services._replace(runner=shell))
+    (report,) = job_states.status([run], queue.services._replace(runner=shell))
     assert (report.status.state, report.status.exit_code) == (state, 137)
 
 
@@ -486,7 +486,7 @@ def test_how_a_shell_of_pbs_ended_is_what_its_script_wrote(
     run = queue.services.update(run, scheduler="pbs", job_id="7.head")
     said = f"Job Id: 7.head|job_state=F|interactive=True|Exit_status={code}|exec_host=n1/0|run_count=1"
     shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
-    (report,) = submission.status([run], queue.services._replace(runner=shell))
+    (report,) = job_states.status([run], queue.services._replace(runner=shell))
     assert (report.status.state, report.status.exit_code) == end
     kept = None if report.status.state is JobState.VANISHED else report.status
     assert only_run(run.directory.path.parent).record.ended == kept

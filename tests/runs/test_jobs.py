@@ -153,7 +153,7 @@ def test_a_run_that_is_cancelled_while_its_jobs_are_submitted_gets_no_others(
     def slow(command: Command) -> Completed:
         if queue.jobs:
             with contextlib.suppress(SchedulerError):  # whether there is a second job is unknown
-                submission.cancel([only_run(tmp_path)], queue.services)
+                cancelling.cancel([only_run(tmp_path)], queue.services)
         return sbatch(command)
 
     queue.programs["sbatch"] = slow
@@ -174,12 +174,12 @@ def test_a_run_that_the_batch_system_does_not_cancel_goes_on(tmp_path: Path, wor
     run = submission.submit(REQUEST, tmp_path, queue.services)
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as error:
-        submission.cancel([run], queue.services)
+        cancelling.cancel([run], queue.services)
     wording(str(error.value))
     assert not cancelling.is_cancelled(run.directory)
     del queue.answers["scancel"]
     queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
-    assert submission.cancel([run], queue.services) == [run]
+    assert cancelling.cancel([run], queue.services) == [run]
     assert cancelling.is_cancelled(run.directory)
     cancelling.withdraw(run.directory, attempts=True)
     assert not cancelling.is_cancelled(run.directory)
@@ -301,7 +301,7 @@ def test_a_follower_that_is_refused_is_left_out(tmp_path: Path) -> None:
 def test_cancel_ends_all_jobs_of_a_run(tmp_path: Path) -> None:
     queue = Queue()
     run = submission.submit(REQUEST, tmp_path, queue.services)
-    assert [each.name for each in submission.cancel([run], queue.services)] == ["mnist-1"]
+    assert [each.name for each in cancelling.cancel([run], queue.services)] == ["mnist-1"]
     assert set(queue.jobs.values()) == {"CANCELLED"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.base.errors import ConfigError, HpcdistError
-from hpcdist.runs import finding, removing, rundir, submission
+from hpcdist.runs import finding, job_states, removing, rundir, submission
 from hpcdist.runs.job_states import GRACE
 from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.testing import failed
@@ -29,7 +29,7 @@ def run(tmp_path: Path, queue: Queue) -> Run:
 
 def refusal(run: Run, queue: Queue, *, force: bool = False) -> tuple[int, str]:
     """Return why it may not be removed, with the exit code; 0 if it may."""
-    (report,) = submission.status([run], queue.services)
+    (report,) = job_states.status([run], queue.services)
     try:
         removing.check(report, queue.services, force=force)
     except HpcdistError as error:

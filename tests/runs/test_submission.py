@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.runs import finding, job_states, rundir, submission
+from hpcdist.runs import cancelling, finding, job_states, rundir, submission, waiting
 from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.submission import Services, SubmitOutput, SubmitRequest
+from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitOutput, SubmitRequest
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
 from tests.plans import stored
@@ -158,7 +159,7 @@ def repeated(runs: Path, queue: Queue) -> Seen:
 
 
 def state_of(run: Run, queue: Queue) -> Status:
-    (report,) = submission.status([run], queue.services)
+    (report,) = job_states.status([run], queue.services)
     return report.status
 
 
@@ -591,7 +592,7 @@ def submitted(queue: Queue, runs: Path, count: int) -> list[Run]:
 def test_one_squeue_for_all(tmp_path: Path, queue: Queue) -> None:
     runs = submitted(queue, tmp_path, 20)
     del queue.shell.commands[:]
-    reports = submission.status(runs, queue.services)
+    reports = job_states.status(runs, queue.services)
     assert [report.status.state for report in reports] == [JobState.PENDING] * 20
     assert queue.shell.programs == ["squeue"]
 
@@ -604,7 +605,7 @@ def test_exit_codes_come_from_accounting_else_from_the_controller(tmp_path: Path
         "JobId=102 JobName=x\n   JobState=FAILED Reason=NonZeroExitCode\n   Requeue=1 ExitCode=6:0\n"
     )
     del queue.shell.commands[:]
-    assert [report.status for report in submission.status(runs, queue.services)] == [
+    assert [report.status for report in job_states.status(runs, queue.services)] == [
         Status(JobState.RUNNING, "RUNNING", None, "", "squeue"),
         Status(JobState.FAILED, "FAILED", 5, "", "sacct"),
         Status(JobState.FAILED, "FAILED", 6, "NonZeroExitCode", "scontrol"),
@@ -720,10 +721,10 @@ def test_an_end_is_queried_once(tmp_path: Path, queue: Queue, *, listed: bool) -
         if listed
         else Status(JobState.FAILED, "ended", 5, "", "run directory")
     )
-    reports = submission.status(finding.list_runs(tmp_path)[0], queue.services)
+    reports = job_states.status(finding.list_runs(tmp_path)[0], queue.services)
     assert [report.status for report in reports] == [expected] * 30
     assert queue.shell.programs == ["squeue", "sacct"]
-    again = submission.status(finding.list_runs(tmp_path)[0], queue.services)
+    again = job_states.status(finding.list_runs(tmp_path)[0], queue.services)
     assert again == reports
     assert queue.shell.programs == ["squeue", "sacct"]
 
@@ -743,7 +744,7 @@ def test_a_reused_id_is_recognised(tmp_path: Path, queue: Queue) -> None:
     queue.tokens.clear()
     new = submission.submit(REQUEST, tmp_path, queue.services)
     assert (old.record.job_id, new.record.job_id) == ("100", "100")
-    assert [report.status.state for report in submission.status([old, new], queue.services)] == [
+    assert [report.status.state for report in job_states.status([old, new], queue.services)] == [
         JobState.UNKNOWN,
         JobState.PENDING,
     ]
@@ -753,19 +754,19 @@ def test_the_states_of_all_runs(tmp_path: Path, queue: Queue) -> None:
     submitted(queue, tmp_path, 2)
     (tmp_path / "mnist-2" / "record.json").write_text("{")
     runs, errors = finding.list_runs(tmp_path)
-    reports = submission.status(runs, queue.services)
+    reports = job_states.status(runs, queue.services)
     assert [report.run.name for report in reports] == ["mnist-1"]
     assert len(errors) == 1
 
 
 def test_cancel(tmp_path: Path, queue: Queue, wording: Wording) -> None:
     runs = submitted(queue, tmp_path, 2)
-    assert submission.cancel(runs, queue.services) == runs
+    assert cancelling.cancel(runs, queue.services) == runs
     assert queue.shell.commands[-1].argv == ("scancel", "100", "101")
     queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as error:
-        submission.cancel(runs, queue.services)
+        cancelling.cancel(runs, queue.services)
     wording(str(error.value))
 
 
@@ -776,7 +777,7 @@ def test_cancel_reports_all_problems(tmp_path: Path, queue: Queue, wording: Word
     del queue.jobs["101"]
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
     with pytest.raises(SchedulerError) as caught:
-        submission.cancel([alive, lost], queue.services)
+        cancelling.cancel([alive, lost], queue.services)
     wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
@@ -785,13 +786,13 @@ def test_cancel_affects_only_live_jobs_with_the_token(tmp_path: Path, queue: Que
     queue.jobs |= {"100": "COMPLETED", "101": "RUNNING", "102": "RUNNING"}
     queue.tokens["101"] = "hpcdist:another"
     queue.accounting = "101|RUNNING|0:0|None\n"
-    submission.cancel([over, other], queue.services)
+    cancelling.cancel([over, other], queue.services)
     assert "scancel" not in queue.shell.programs
-    submission.cancel([over, other, mine], queue.services)
+    cancelling.cancel([over, other, mine], queue.services)
     assert queue.shell.commands[-1].argv == ("scancel", "102")
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
     with pytest.raises(SchedulerError) as caught:
-        submission.cancel([mine], queue.services)
+        cancelling.cancel([mine], queue.services)
     wording(str(caught.value))
 
 
@@ -799,7 +800,7 @@ def test_cancel_of_a_job_that_is_not_listed_yet(tmp_path: Path, queue: Queue) ->
     """The order is given all the same; one for those that are listed does not fail with it."""
     listed, missing = submitted(queue, tmp_path, 2)
     del queue.jobs["101"]
-    ended = submission.cancel([listed, missing], queue.services)
+    ended = cancelling.cancel([listed, missing], queue.services)
     assert [run.record.job_id for run in ended] == ["100", "101"]
     ends = [command.argv for command in queue.shell.commands if command.argv[0] == "scancel"]
     assert ends == [("scancel", "100"), ("scancel", "101")]
@@ -811,10 +812,10 @@ def test_cancel_of_an_unknown_job(tmp_path: Path, queue: Queue, wording: Wording
     queue.jobs.clear()
     queue.answers["scancel"] = failed(1, "scancel: error: Invalid job id specified\n")
     with pytest.raises(SchedulerError) as caught:
-        submission.cancel([missing], queue.services)
+        cancelling.cancel([missing], queue.services)
     wording(str(caught.value))
     queue.time += 200
-    assert submission.cancel([only_run(tmp_path)], queue.services) == []
+    assert cancelling.cancel([only_run(tmp_path)], queue.services) == []
 
 
 def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue, wording: Wording) -> None:
@@ -823,10 +824,10 @@ def test_cancel_finds_the_job_of_a_lost_submission(tmp_path: Path, queue: Queue,
         submission.submit(REQUEST, tmp_path, queue.services)
     run = only_run(tmp_path)
     with pytest.raises(SchedulerError) as caught:
-        submission.cancel([run], queue.services)
+        cancelling.cancel([run], queue.services)
     wording(str(caught.value).replace(str(tmp_path), "TMP"))
     queue.answers.clear()
-    (cancelled,) = submission.cancel([run], queue.services)
+    (cancelled,) = cancelling.cancel([run], queue.services)
     assert (cancelled.record.job_id, queue.jobs["100"]) == ("100", "CANCELLED")
 
 
@@ -845,7 +846,7 @@ def test_wait(tmp_path: Path, queue: Queue) -> None:
         seen.append((report.run.name, report.status.state))
 
     services = Services(queue.shell, lambda: queue.time, sleep)
-    reports = submission.wait(runs, services, on_change=told)
+    reports = waiting.wait(runs, services, on_change=told)
     assert [report.status.exit_code for report in reports] == [0, 0]
     assert seen == [
         (name, state)
@@ -859,7 +860,7 @@ def test_wait(tmp_path: Path, queue: Queue) -> None:
 def test_wait_gives_up_on_a_batch_system_that_is_silent_for_long(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.answers = dict.fromkeys(("squeue", "sacct", "scontrol"), failed(1, "slurm is down\n"))
-    (report,) = submission.wait([run], queue.services)
+    (report,) = waiting.wait([run], queue.services)
     assert report.status == SILENCE
     assert 900 < sum(queue.pauses) < 1000
     assert queue.shell.programs.count("squeue") < 60
@@ -869,6 +870,6 @@ def test_wait_for_what_was_never_submitted(tmp_path: Path, queue: Queue) -> None
     queue.last_save = 1
     with pytest.raises(Killed):
         submission.submit(REQUEST, tmp_path, queue.services)
-    (report,) = submission.wait([only_run(tmp_path)], queue.services)
+    (report,) = waiting.wait([only_run(tmp_path)], queue.services)
     assert report.status.state is JobState.UNSUBMITTED
     assert queue.pauses == []

@@ -17,9 +17,10 @@ from hpcdist.base.errors import PlanError
 from hpcdist.base.shell import Shell
 from hpcdist.experiment.batch import Mail
 from hpcdist.plan.values import Origin
-from hpcdist.runs import submission
+from hpcdist.runs import cancelling, job_states, submission, waiting
 from hpcdist.runs.rundir import Run, RunDirectory
-from hpcdist.runs.submission import Services, SubmitRequest
+from hpcdist.runs.services import Services
+from hpcdist.runs.submission import SubmitRequest
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.local import LOCAL, Local
 from hpcdist.testing import contract
@@ -63,7 +64,7 @@ class Machine:
         return run
 
     def status(self, run: Run) -> Status:
-        (report,) = submission.status([run], WORLD)
+        (report,) = job_states.status([run], WORLD)
         return report.status
 
     def cancel_soon(self, run: Run) -> None:
@@ -104,7 +105,7 @@ def test_contract() -> None:
 )
 def test_a_job_runs_to_its_end(machine: Machine, body: str, expected: Status) -> None:
     run = machine.submit(body)
-    (report,) = submission.wait([run], WORLD)
+    (report,) = waiting.wait([run], WORLD)
     assert report.status == expected
 
 
@@ -112,7 +113,7 @@ def test_output_and_what_the_job_is_given(machine: Machine) -> None:
     run = machine.submit(
         'echo "token $HPCDIST_TOKEN in $PWD"; echo bad >&2; cat; trap -p INT; python3 -c "input()"'
     )
-    submission.wait([run], WORLD)
+    waiting.wait([run], WORLD)
     lines = (run.directory.logs / "job.out").read_text().splitlines()
     assert lines[:2] == [f"token {run.record.token} in {Path.cwd()}", "bad"]
     assert lines[-1] == "EOFError: EOF when reading a line"
@@ -141,7 +142,7 @@ def test_a_job_survives_its_terminal(machine: Machine) -> None:
 
 def test_interrupts_are_not_ignored_for_good(machine: Machine) -> None:
     run = machine.submit("grep SigIgn /proc/self/status")
-    submission.wait([run], WORLD)
+    waiting.wait([run], WORLD)
     (word,) = (run.directory.logs / "job.out").read_text().split()[1:]
     assert int(word, 16) & (1 << (signal.SIGINT - 1)) == 0
 
@@ -160,7 +161,7 @@ def test_cancel_kills_what_does_not_listen(machine: Machine) -> None:
     run = machine.submit(body)
     until(lambda: len(holders(run.record.token)) >= 3)
     began = time.monotonic()
-    submission.cancel([run], WORLD)
+    cancelling.cancel([run], WORLD)
     assert machine.status(run).state is JobState.RUNNING  # nobody waits for its end
     until(lambda: not holders(run.record.token), seconds=120)
     assert time.monotonic() - began > 8
@@ -171,7 +172,7 @@ def test_cancel_gives_a_program_time_to_save(machine: Machine) -> None:
     traps = "trap 'sleep 1; touch \"$DIR/saved\"; exit 9' TERM; echo ready"
     run = machine.submit(f"{traps}; while :; do sleep 0.1; done")
     until(lambda: "ready\n" in (run.directory.logs / "job.out").read_text())
-    submission.cancel([run], WORLD)
+    cancelling.cancel([run], WORLD)
     until(lambda: not holders(run.record.token))
     assert (run.directory.path / "saved").exists()
     assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", 9, "", "events")
@@ -191,8 +192,8 @@ def test_cancel_leaves_a_stranger_with_the_same_pid_alone(machine: Machine) -> N
 
 def test_cancel_of_a_job_that_is_over_changes_nothing(machine: Machine) -> None:
     run = machine.submit("exit 3")
-    submission.wait([run], WORLD)
-    submission.cancel([run], WORLD)
+    waiting.wait([run], WORLD)
+    cancelling.cancel([run], WORLD)
     assert machine.status(run) == Status(JobState.FAILED, "ended", 3, "", "events")
 
 
@@ -222,7 +223,7 @@ def test_cancel_ends_what_a_killed_script_left(
     left = Status(JobState.FAILED, "orphaned", None, reason, "processes")
     until(lambda: machine.status(run) == left)  # some are still starting, or ending, when it is killed
     if listens:
-        assert submission.cancel([run], WORLD) == [run]
+        assert cancelling.cancel([run], WORLD) == [run]
     else:
         machine.cancel_soon(run)
     until(lambda: not holders(run.record.token))
@@ -252,7 +253,7 @@ def test_a_job_that_vanished(machine: Machine) -> None:
 def test_a_job_of_another_machine_is_unknown(machine: Machine) -> None:
     run = machine.submit("exit 0")
     assert run.job is not None
-    submission.wait([run], WORLD)
+    waiting.wait([run], WORLD)
     (run.directory.path / "events").write_text(f"submitted {run.job.id} 1700000000 login9\n")
     assert machine.status(run) == Status(
         JobState.UNKNOWN, "elsewhere", None, "it was started on login9: ask there", "events"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs import submission
+from hpcdist.runs import job_states, submission
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.submission import SubmitRequest
 from hpcdist.schedulers.job import JobState, Status
@@ -39,7 +39,7 @@ def test_processes_that_ignore_term_are_killed(tmp_path: Path) -> None:
     until(lambda: log.exists() and log.read_text().count("deaf\n") == 2)  # takes seconds on a busy machine
     until(lambda: not holders(run.record.token), seconds=120)
     assert time.monotonic() - began > 20
-    (report,) = submission.status([run], WORLD)
+    (report,) = job_states.status([run], WORLD)
     assert report.status == Status(JobState.TIMEOUT, "timeout", 137, "", "events")
     assert "hpcdist: the time limit is over\n" in log.read_text()
 
@@ -67,5 +67,5 @@ def test_time_limit_holds_for_processes_of_a_killed_script(tmp_path: Path) -> No
     assert run.job
     os.kill(int(run.job.id), signal.SIGKILL)
     until(lambda: not holders(run.record.token), seconds=120)
-    (report,) = submission.status([run], WORLD)
+    (report,) = job_states.status([run], WORLD)
     assert report.status.state is JobState.FAILED

@@ -13,7 +13,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.runs import submission
+from hpcdist.runs import cancelling, job_states
 from hpcdist.runs.job_states import Report
 from hpcdist.schedulers.job import JobState
 
@@ -31,7 +31,7 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     """
     named, code = runs.find_elements(runs_dir, jobs)
     found = [run for run, element in named if not element]
-    cancelled = submission.cancel(found, runs.services())
+    cancelled = cancelling.cancel(found, runs.services())
     parts = _cancel_elements([(run, element) for run, element in named if element])
     if json:
         show.as_json([*map(runs.record_of, cancelled), *parts])
@@ -41,7 +41,7 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     for part in parts:
         click.echo(f"{part['name']}: requested to cancel it, alone of its job")
     names = {run.name for run in cancelled}
-    for report in submission.status([run for run in found if run.name not in names], runs.services()):
+    for report in job_states.status([run for run in found if run.name not in names], runs.services()):
         note(f"{report.run.name} {_why_not(report)}")
     ctx.exit(code)
 
@@ -61,7 +61,7 @@ def _cancel_elements(named: Sequence[tuple[Run, str]]) -> list[dict[str, Any]]:
 
     services, cancelled = runs.services(), []
     reports = {
-        report.run.directory: report for report in submission.status([run for run, _ in named], services)
+        report.run.directory: report for report in job_states.status([run for run, _ in named], services)
     }
     for run, element in named:
         found = one.find(reports[run.directory], element, services)

@@ -29,7 +29,7 @@ from hpcdist.cli.session import planned
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
-from hpcdist.runs import logs, requests, submission
+from hpcdist.runs import cancelling, job_states, logs, requests, waiting
 from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -178,13 +178,13 @@ def _with_programs(files: Mapping[str, str], tried: Sequence[Candidate]) -> dict
 def _wait(run: Run, seconds: float, services: Services) -> Report:
     """Wait for the job to end, and return its report; after so many seconds, or on Ctrl-C, cancel it."""
     try:
-        return submission.wait([run], with_time_limit(services, seconds))[0]
+        return waiting.wait([run], with_time_limit(services, seconds))[0]
     except WaitTimeout:
-        (last,) = submission.status([run], services)
-        submission.cancel([run], services)
+        (last,) = job_states.status([run], services)
+        cancelling.cancel([run], services)
         return last
     except KeyboardInterrupt:
-        submission.cancel([run], services)
+        cancelling.cancel([run], services)
         note(f"{run.name} is cancelled")
         raise
 
