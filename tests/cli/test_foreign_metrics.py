@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 from typing import Final
@@ -33,27 +32,12 @@ with init():
 
 GRADIENT: Final = "experimentType: SINGLENODE\ncommand: python src/train.py\nmachineType: C5\n"
 
-MLRUN_PROGRAM: Final = """
-import mlrun
-context = mlrun.get_or_create_ctx("train")
-for step in range(3):
-    context.log_result("loss", 1 / (step + 1))
-"""
-
-MLRUN: Final = json.dumps(
-    {
-        "kind": "local",
-        "metadata": {"name": "t"},
-        "spec": {"build": {"functionSourceCode": base64.b64encode(MLRUN_PROGRAM.encode()).decode()}},
-    }
-)
-
 
 @pytest.mark.extended
 @pytest.mark.parametrize(
     ("file", "program"),
-    [(AZURE, AZURE_PROGRAM), (GRADIENT, GRADIENT_PROGRAM), (MLRUN, "")],
-    ids=["azure", "gradient", "mlrun"],
+    [(AZURE, AZURE_PROGRAM), (GRADIENT, GRADIENT_PROGRAM)],
+    ids=["azure", "gradient"],
 )
 def test_metrics_of_a_program_as_it_stands(folder: Path, hpcdist: Hpcdist, file: str, program: str) -> None:
     (folder / "src").mkdir()

@@ -90,10 +90,10 @@ class Runs:
         if self.process.stdin:
             self.process.stdin.write(text)
 
-    def end(self, text: bytes = b"over\n", within: float = 1.5) -> str:
+    def end(self, text: bytes = b"over\n") -> str:
         """Tell it of the end, which leaves nothing behind; return its file of faults."""
         self.say(text)
-        _, errors = self.process.communicate(timeout=within)
+        _, errors = self.process.communicate(timeout=30)
         until(lambda: not holders("MARK", self.mark), "its tools to be killed", every=0.02)
         assert (self.process.returncode, errors) == (0, b"")
         return (self.job / "faults" / "2.1.3").read_text()
@@ -186,13 +186,13 @@ ENDS: Final[dict[str, Callable[[Runs], object]]] = {
 def test_it_ends_with_the_attempt(tmp_path: Path, way: str) -> None:
     beside = Runs(tmp_path, {}, told=b"" if way == "by the file" else b"begin\n")
     (beside.job / "over.2.1").write_text("ov")  # as it is being written
-    time.sleep(0.5)
+    until(lambda: catches_term(beside.process.pid), "it to set its signals")
     for name in ("HUP", "INT", "QUIT", "ALRM", "USR1", "USR2", "XCPU", "XFSZ"):
         beside.process.send_signal(signal.Signals[f"SIG{name}"])
     time.sleep(0.7)
     assert beside.process.poll() is None
     ENDS[way](beside)
-    assert beside.process.wait(1.5) == 0
+    assert beside.process.wait(30) == 0
     for pipe in filter(None, (beside.process.stdin, beside.process.stderr)):
         pipe.close()
 
@@ -230,7 +230,7 @@ def test_kernel_messages_since_the_attempt_began_and_the_gpus_of_the_job(tmp_pat
     log = f"[    0.000000] Linux 6.1\n[{up - 30}.5] {xid}\n[{up - 5:8}.5] {xid}\n[{up}.5] audit: type=1400\n"
     tools = {"dmesg": prints(log), "nvidia-smi": prints(GPUS)}
     beside = Runs(tmp_path, tools, V="1,2")
-    assert signs(beside.end(b"failed 2 3 33\n", 4)) == (
+    assert signs(beside.end(b"failed 2 3 33\n")) == (
         Sign(f"kernel: {xid}", of_hardware=True),
         Sign("GPU 1 3 uncorrected memory errors since its driver was loaded", of_hardware=True),
         Sign("GPU 1 has memory pages that wait to be retired", of_hardware=True),
@@ -277,7 +277,7 @@ JUNK: Final = ("head -c 100000 /dev/urandom", "kill -SEGV $$", "exit 3")
     ids=["journal", "lost", "random", "crash", "fails", "hang"],
 )
 def test_what_tools_show(tmp_path: Path, tools: dict[str, str], shown: tuple[Sign, ...]) -> None:
-    assert signs(Runs(tmp_path, tools).end(b"failed 3\n", 5)) == shown
+    assert signs(Runs(tmp_path, tools).end(b"failed 3\n")) == shown
 
 
 def test_nothing_is_written_of_another_node(tmp_path: Path) -> None:

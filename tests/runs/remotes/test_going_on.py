@@ -116,5 +116,5 @@ def test_a_search_there_is_not_resumed_and_what_to_do_is_said(here: Laptop) -> N
     here.hpcdist("submit", "tune.yml", "--on", "box", "--wait", "--set", matrix, code=None)
     assert here.hpcdist("resume", "tune-1", code=2).stderr == (
         "error: tune-1 is on box, where `hpcdist resume` does not reach it; `hpcdist restart tune-1` submits"
-        " all of it anew\n"
+        " all of it again\n"
     )
