@@ -158,6 +158,7 @@ _TORCHRUN: Final = TORCH | _options(
     address="master-addr",
     port="master-port",
     endpoint="rdzv-endpoint",
+    id="rdzv-id",
     alone="standalone",
     flag="use-env run-path",
 )

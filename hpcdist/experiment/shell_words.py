@@ -105,10 +105,11 @@ def single_command(text: str) -> list[tuple[str, int]]:
     """Return the words of a text that is one simple command, each with its place, none for any other text."""
     found: list[tuple[str, int]] = []
     skipped = len(text) - len(text.lstrip())
-    for piece in pieces(text[skipped:]):
-        if piece["word"] and not _REDIRECTS.search(_QUOTED.sub("", piece["word"])):
-            found.append((piece["word"], piece.start() + skipped))
-        elif piece["word"] or piece[0].strip(" \t\\\n") or piece.string[piece.end() :].strip() and piece["end"]:
+    for piece in pieces(text.strip()):
+        word = piece["word"]
+        if word and not _REDIRECTS.search(_QUOTED.sub("", word)):
+            found.append((word, piece.start() + skipped))
+        elif word or piece[0].strip(" \t\\\n") or piece["end"]:
             return []
     return found
 
