@@ -267,7 +267,20 @@ _KNOWING: Final = frozenset({"srun", "aprun", "ccc_mprun"})
 """Launchers that find the nodes of a job themselves."""
 _NAMING: Final = frozenset({"hosts", "include", "address", "endpoint"})
 _NOT_THIS_JOBS: Final = "which cannot list the nodes of this job"
+_PLAIN_VARIABLES: Final = re.compile(
+    r"\$\{?(?:(?:SLURM|PBS|LSB)_JOB_?ID|JOB_ID|SLURM_SUBMIT_DIR|PBS_O_WORKDIR|USER|HOME|PWD)\b\}?"
+)
 _NONE: Final = frozenset({"", "/dev/null", "None", "none"})
+
+
+_LAST_PORT: Final = 65535
+_PORT: Final = re.compile(
+    r"(?:-port[= ]|_port[= ]|\bport=|_PORT=|-endpoint[= ]\S+:|_endpoint[= ]\S+:|_ENDPOINT=\S+:|-master=\S+:)"
+    r"[\"']?(\d{5,9})\b"
+)
+"""A port in an option or a variable of a command: ``--master_port=29500``, ``--rdzv_endpoint host:29500``."""
+_PORT_VARIABLE: Final = re.compile(r"_(?:PORT|ENDPOINT)$")
+_INSTEAD_OF_PORT: Final = 'write "$HPCDIST_PORT", which no other job has'
 
 
 def with_own_hostfile(experiment: Experiment) -> Experiment:
@@ -289,6 +302,7 @@ def _launch_problems(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(message, _CMD, f"write {HOSTFILE}", "warning", word=name)
     env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
     yield from _of_variables(env)
+    yield from _of_ports(command, env)
     found = launches_of(with_hostfile(command), env)
     commands = [simple for simple, launch in found if launch is None]
     known = known_values([simple for simple, _ in found], env)
@@ -298,6 +312,21 @@ def _launch_problems(experiment: Experiment) -> Iterator[Problem]:
         yield from _of_assignments(simple, elsewhere)
         if launch:
             yield from _of_launch(launch, elsewhere, chosen=chosen)
+
+
+def _of_ports(command: str, env: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield an error for each port above 65535, the last of TCP (RFC 9293)."""
+    for match in _PORT.finditer(command):
+        if int(match[1]) > _LAST_PORT:
+            yield Problem(_no_port(match[1]), _CMD, _INSTEAD_OF_PORT, word=match[1])
+    for name, value in env.items():
+        port = value.rpartition(":")[2]
+        if _PORT_VARIABLE.search(name) and port.isdecimal() and int(port) > _LAST_PORT:
+            yield Problem(_no_port(port), ("environment", "env_vars", name), "write one from 1024 to 65535")
+
+
+def _no_port(port: str) -> str:
+    return f"{port} is no port: they end at {_LAST_PORT}"
 
 
 def _of_launch(launch: UserLaunch, elsewhere: Sequence[str], *, chosen: bool) -> Iterator[Problem]:
@@ -335,8 +364,12 @@ def _host_option(launch: UserLaunch, option: Option) -> tuple[str, str]:
 
 
 def _is_foreign_file(value: str, elsewhere: Sequence[str]) -> bool:
-    """Whether the job does not create this hostfile: its name is plain, and no other command contains it."""
-    return value not in _NONE and not is_computed(value) and not any(value in text for text in elsewhere)
+    """Whether the job does not create this hostfile: no other command contains its name.
+
+    A name with a variable may be the batch system's own file, unless the variable is only a number or folder.
+    """
+    is_known = not is_computed(_PLAIN_VARIABLES.sub("", value))
+    return value not in _NONE and is_known and not any(value in text for text in elsewhere)
 
 
 def _no_hosts(who: str, names: Sequence[str]) -> str:

@@ -158,6 +158,7 @@ _TORCHRUN: Final = TORCH | _options(
     address="master-addr",
     port="master-port",
     endpoint="rdzv-endpoint",
+    id="rdzv-id",
     alone="standalone",
     flag="use-env run-path",
 )
@@ -290,14 +291,24 @@ def is_program(word: str) -> bool:
 
 
 class Option(NamedTuple):
-    """An option: its name, kind, value, the indices of its words, and whether it is certainly an option."""
+    """An option of a launcher, in the words of its line."""
 
     name: str
     kind: str
+    """Its meaning, a key of the launcher's table; empty if it is unknown."""
     value: str
     start: int
     end: int
     sure: bool = True
+    """Whether it is certainly an option, and not the value of one before it."""
+    glued: bool = False
+    """Whether its value is in the word of its name."""
+
+    @property
+    def lacks_value(self) -> bool:
+        """Whether the line ends before its last value."""
+        count = 2 - ("=" in self.value) if self.kind == "genv" else COUNTS.get(self.kind, 1)
+        return not self.glued and self.end - self.start <= count
 
 
 def read_options(program: str, words: Sequence[str]) -> tuple[tuple[Option, ...], int]:
@@ -318,10 +329,17 @@ def read_options(program: str, words: Sequence[str]) -> tuple[tuple[Option, ...]
     return tuple(found), at
 
 
+def names_that_begin(table: Mapping[str, str], name: str) -> list[str]:
+    """Return the options that an abbreviated name may mean, for launchers that read it so (argparse)."""
+    if name in table or not any(table is own for own in (HOROVOD, TORCH, _HOROVODRUN, _TORCHRUN)):
+        return []
+    return [known for known in table if known.startswith(name)]
+
+
 def _option(table: Mapping[str, str], words: Sequence[str], at: int, *, sure: bool) -> Option:
     name, kind, glued = _named(table, words[at])
     if glued is not None:
-        return Option(name, kind, glued, at, at + 1, sure)
+        return Option(name, kind, glued, at, at + 1, sure, glued=True)
     following = words[at + 1 :]
     count = COUNTS.get(kind, 1)
     if not kind:
@@ -338,6 +356,8 @@ def _named(table: Mapping[str, str], word: str) -> tuple[str, str, str | None]:
     written, equals, value = word.partition("=")
     name = written.lstrip("-")
     known = name if name in table else name.replace("_", "-")
+    if word.startswith("--") and len(meant := names_that_begin(table, known)) == 1:
+        known = meant[0]
     if known in table or equals:
         return known, table.get(known, ""), value if equals else None
     short = next((key for key in ("np", name[:1]) if name.startswith(key) and key in table), "")

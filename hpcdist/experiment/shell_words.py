@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, pairwise
 from typing import Final, NamedTuple
 
@@ -52,18 +51,30 @@ _LONG: Final = 2000
 _PIECE: Final = re.compile(
     r"""
     (?<!<)<<(?!<)-?[^\S\n]*(?P<mark>\w+|'\w+'|"\w+"|\\\w+)  # a heredoc
-    | \\\n | [^\S\n]+ | (?<![^\s;&|(){}])\#[^\n]*  # joined lines, space, comments
-    | (?P<end>[;&|\n(){}])  # the end of a simple command
-    | (?P<word>(?:[^<\s;&|(){}'"`\\$] | \\[^\n]
+    | \\\n | [^\S\n]+ | (?<![^\s;&|()])\#[^\n]*  # joined lines, space, comments
+    | (?P<end>[;&|\n()] | (?<![^\s;&|()])(?:\{(?=\s)|\}(?=[\s;&|()])))  # the end of a simple command
+    | (?P<word>(?:[^<\s;&|()'"`\\$] | \\[^\n]
         | '[^']*' | "(?:[^"\\]|\\.)*" | \$\((?:[^()]|\([^()]*\))*\) | \$\{[^{}]*\} | `[^`]*` | \$)+
         | (?<!<)<(?![<(]))  # words, and where one reads from
     | ['"`].* | .  # half a quotation, and what is left
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NAMED: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _QUOTE: Final = re.compile(r"['\"\\]")
+_INNER: Final = r"\$\((?:[^()]|\([^()]*\))*\) | \$\{[^{}]*\} | `[^`]*`"
+_PART: Final = re.compile(
+    rf"""'(?P<literal>[^']*)' | "(?P<double>(?:[^"\\]|\\.)*)" | \\(?P<after>.)
+    | (?P<plain>(?:{_INNER} | [^'"\\])+)""",
+    re.VERBOSE | re.DOTALL,
+)
+"""The parts of a word: in single quotes, in double quotes, a character after a backslash, and plain text."""
+_EXPANSION: Final = re.compile(
+    rf"""\\(?P<escaped>[\\"$`]) | \$(?P<name>\w+) | \$\{{(?P<braced>\w+)\}} | {_INNER} | [$`]""", re.VERBOSE
+)
+_QUOTED: Final = re.compile(rf"""'[^']*' | "(?:[^"\\]|\\.)*" | \\. | {_INNER}""", re.VERBOSE | re.DOTALL)
+_REDIRECTS: Final = re.compile(r"[<>]")
 _COMPUTED: Final = re.compile(r"[$`]")
 
 
@@ -90,19 +101,48 @@ def simple_commands(text: str, depth: int = 0) -> Iterator[SimpleCommand]:
             words = []
 
 
+def single_command(text: str) -> list[tuple[str, int]]:
+    """Return the words of a text that is one simple command, each with its place, none for any other text."""
+    found: list[tuple[str, int]] = []
+    skipped = len(text) - len(text.lstrip())
+    for piece in pieces(text.strip()):
+        word = piece["word"]
+        if word and not _REDIRECTS.search(_QUOTED.sub("", word)):
+            found.append((word, piece.start() + skipped))
+        elif word or piece[0].strip(" \t\\\n") or piece["end"]:
+            return []
+    return found
+
+
 def unquoted(word: str) -> str:
     """Return a word without its quotes."""
-    if not _QUOTE.search(word):
-        return word
-    try:
-        return "".join(shlex.split(word))
-    except ValueError:
-        return word
+    return expand(word, {}) if _QUOTE.search(word) else word
 
 
 def is_computed(text: str) -> bool:
     """Whether a word contains an expansion, so that its text is known only when bash runs it."""
     return bool(_COMPUTED.search(text))
+
+
+def expand(word: str, values: Mapping[str, str], unknown: Callable[[str], str] = str) -> str:
+    """Return a word without its quotes, with known variables replaced.
+
+    ``unknown`` returns the text of any other expansion, which by default stays as it is. A word with half a
+    quotation is returned unchanged; of a word longer than ``_LONG`` nothing is replaced.
+    """
+    known = values if len(word) <= _LONG else {}
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match["name"] or match["braced"]
+        return match["escaped"] or (known[name] if name in known else unknown(match[0]))
+
+    parts = [*_PART.finditer(word)]
+    if sum(len(part[0]) for part in parts) != len(word):
+        return word
+    return "".join(
+        part["literal"] or part["after"] or _EXPANSION.sub(replaced, part["double"] or part["plain"] or "")
+        for part in parts
+    )
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
@@ -142,7 +182,7 @@ def assignments(command: SimpleCommand) -> Iterator[tuple[str, str]]:
     yield from command.assigned
     if command.words and command.words[0] in _SETTERS:
         for word in command.words[1:]:
-            if match := _ASSIGNMENT.fullmatch(word):
+            if match := ASSIGNMENT.fullmatch(word):
                 yield match[1], unquoted(match[2])
 
 
@@ -194,7 +234,7 @@ def _from_program(words: list[str]) -> SimpleCommand:
             words = _after_options(words[1:], *_WRAPPERS[name])
         elif runner := _RUNNERS.get((name, "".join(words[1:2]))):
             words = _after_options(words[2:], *runner)
-        elif match := _ASSIGNMENT.fullmatch(words[0]):
+        elif match := ASSIGNMENT.fullmatch(words[0]):
             assigned.append((match[1], unquoted(match[2])))
             words = words[1:]
         elif words[0] in _KEYWORDS:

@@ -14,22 +14,14 @@ from typing import Final, NamedTuple
 from hpcdist.base.errors import Path
 from hpcdist.base.words import VARIABLE_NAME, quote
 from hpcdist.experiment.launch_line import user_launch
-from hpcdist.experiment.launch_options import COUNTS, HOROVOD, MPI, TORCH
+from hpcdist.experiment.launch_options import HOROVOD, MPI, TORCH, Option, names_that_begin, read_options
+from hpcdist.experiment.shell_words import ASSIGNMENT, expand, single_command
 from hpcdist.importers.job import ForeignJob, Role
 from hpcdist.importers.reading import Reading
 
-# --- The words of one simple command of bash, and their values, if the file determines them
+# --- The values of words, if the file determines them
 
-_WORD: Final = re.compile(
-    r"""(?:[^\s;&|()<>'"`\\$\#] | (?<=\S)\# | \\[^\n] | '[^']*' | "(?:[^"\\]|\\.)*"
-    | \$\([^()]*\) | \$\{[^{}]*\} | `[^`]*` | \$)+""",
-    re.VERBOSE | re.DOTALL,
-)
-_SPACE: Final = re.compile(r"(?:[^\S\n]|\\\n)+")
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
-_PART: Final = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]+)""", re.DOTALL)
-"""Text in single quotes, in double quotes, after a backslash, and plain."""
-_FILLED: Final = re.compile(r"""\\([\\"$`])|\$(?:\{(\w+)(?::?-([^{}$]*))?\}|(\w+))|[$`]""")
+_DEFAULT: Final = re.compile(r"\$\{(\w+):?-([^{}$]*)\}")
 _LITERAL: Final = re.compile(r"'[^']*'|\\.", re.DOTALL)
 _DYNAMIC: Final = re.compile(r"\$\(|`|\$\$|\$\{?RANDOM\b")
 """Expansions that may give another value each time."""
@@ -37,28 +29,6 @@ _DYNAMIC: Final = re.compile(r"\$\(|`|\$\$|\$\{?RANDOM\b")
 
 class UnsupportedLaunch(ValueError):  # noqa: N818 - it is not an error
     """A launch line that is not converted; the message continues `a command`."""
-
-
-def words_of(text: str) -> list[tuple[str, int]]:
-    """Return the words of one simple command, each with its place; an empty list for anything else."""
-    text, at = text.strip(), len(text) - len(text.lstrip())
-    found, here = [], 0
-    while here < len(text):
-        match = _WORD.match(text, here)
-        if match:
-            found.append((match[0], here + at))
-        else:
-            match = _SPACE.match(text, here)
-        if not match:
-            return []
-        here = match.end()
-    return found
-
-
-def assignment(word: str) -> tuple[str, str] | None:
-    """Return the name and the value, as written, of a word such as ``A=b``."""
-    match = _ASSIGNMENT.fullmatch(word)
-    return (match[1], match[2]) if match else None
 
 
 def is_expanded_once(word: str) -> bool:
@@ -72,15 +42,13 @@ def value_of(raw: str, env: Mapping[str, str]) -> str:
     Raises:
         UnsupportedLaunch: when it needs a variable that is not in ``env``.
     """
-    parts = _PART.findall(raw)
-    try:
-        filled = [
-            _FILLED.sub(lambda match: _substitute(match, env), double or plain)
-            for _, double, _, plain in parts
-        ]
-    except KeyError:
-        raise UnsupportedLaunch(f"whose word {raw} is known only at run time") from None
-    return "".join(part[0] + part[2] + text for part, text in zip(parts, filled, strict=True))
+
+    def unknown(text: str) -> str:
+        if (default := _DEFAULT.fullmatch(text)) is None:
+            raise UnsupportedLaunch(f"whose word {raw} is known only at run time")
+        return env.get(default[1], default[2])
+
+    return expand(raw, env, unknown)
 
 
 def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
@@ -107,14 +75,6 @@ def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
     return name, value, text
 
 
-def _substitute(match: re.Match[str], env: Mapping[str, str]) -> str:
-    """Return the value of a variable, or an escaped character; a KeyError if ``env`` lacks it."""
-    escaped, name, default = match[1], match[2] or match[4], match[3]
-    if escaped:
-        return escaped
-    return env[name] if default is None else env.get(name, default)
-
-
 # --- The options of mpirun, horovodrun and torchrun, and their conversion
 #
 # The meaning of each option, with its source: ``hpcdist.experiment.launch_options``.
@@ -125,8 +85,6 @@ _RENDEZVOUS: Final = frozenset(
 """Options of torchrun's rendezvous, which hpcdist sets itself."""
 _DEFAULT_RANKING: Final = ("rank-by", "slot")
 """The ranking that hpcdist's launch uses with every launcher; the site configures binding."""
-_PROGRAMS: Final = frozenset({"-m", "--module", "--no-python", "--no_python"})
-"""Options of torchrun for the program that it starts."""
 _SYSTEM_HOSTFILES: Final = ("/etc/mpi/", "/job/hostfile", "/generated/hostfile")
 """Where Kubeflow, AWS and Gradient write the hosts of the job, which hpcdist's launch replaces."""
 _CONNECTION_PARAMETERS: Final = re.compile(
@@ -174,27 +132,18 @@ class _Options:
 
     def __init__(self, line: Line, env: Mapping[str, str]) -> None:
         self.line, self._table, self._env = line, _TABLES[line.program], env
-        self._is_argparse = self._table is not MPI
         self._mca: dict[str, str] = {}
 
-    def read(self, words: list[str], at: int) -> int:
-        """Return where the program begins.
+    def read(self, words: list[str]) -> int:
+        """Return how many of the words behind the launcher are options.
 
         Raises:
             UnsupportedLaunch: when hpcdist's own launch has no equivalent.
         """
-        while (
-            at < len(words) and (word := self._unquoted(words[at])).startswith("-") and word not in _PROGRAMS
-        ):
-            at += self._option(word, words[at + 1 :])
-        return at
-
-    def _unquoted(self, raw: str) -> str:
-        """Return an option quoted together with its value as an option with a quoted value."""
-        if not raw.startswith(("'-", '"-')):
-            return raw
-        option, equals, value = value_of(raw, self._env).partition("=")
-        return f"{option}={quote(value)}" if equals else option
+        options, end = read_options(self.line.program, [expand(word, self._env) for word in words])
+        for option in options:
+            self._read(option, words[option.start : option.end])
+        return end
 
     def assign(self, raw: str) -> None:
         """Set a variable for the program, in place of an earlier value."""
@@ -207,44 +156,34 @@ class _Options:
         else:
             line.variables[name] = value
 
-    def _option(self, word: str, following: list[str]) -> int:
-        """Take an option with its values; return how many words they are."""
-        option, equals, glued = word, "", ""
-        if self._is_argparse or option.startswith("--"):
-            option, equals, glued = option.partition("=")
-        name = self._name(option)
-        kind = self._table.get(name, "")
+    def _read(self, option: Option, words: list[str]) -> None:
+        name, equals, _ = expand(words[0], {}).partition("=")
+        written = name.removesuffix(option.value) if option.glued and not equals else name
+        kind = self._table.get(option.name, "")
+        if len(meant := names_that_begin(self._table, option.name)) > 1:
+            raise UnsupportedLaunch(f"whose option {written} may be {' or '.join(meant)}")
         if not kind:
-            raise UnsupportedLaunch(f"whose option {option} has no equivalent")
-        count = _count(kind, [glued] if equals else following)
-        values = [glued] if equals else following[:count]
-        if equals and kind in ("switch", "controller"):
-            raise UnsupportedLaunch(f"whose option {option} takes no value")
-        if len(values) < count or (self._is_argparse and not equals and any(map(_is_option, values))):
-            raise UnsupportedLaunch(f"whose option {option} has no value")
-        self._take(kind, name, option, values)
-        return 1 if equals else 1 + count
-
-    def _name(self, option: str) -> str:
-        """Return the name of an option, or the option that alone begins with it."""
-        name = option.lstrip("-")
-        if self._table is TORCH:
-            name = name.replace("_", "-")
-        if name in self._table or not (self._is_argparse and option.startswith("--")):
-            return name
-        meant = [known for known in self._table if known.startswith(name)]
-        if len(meant) > 1:
-            raise UnsupportedLaunch(f"whose option {option} may be {' or '.join(meant)}")
-        return meant[0] if meant else name
-
-    def _take(self, kind: str, name: str, option: str, raw: list[str]) -> None:
+            raise UnsupportedLaunch(f"whose option {written} has no equivalent")
+        if option.glued and kind in ("switch", "controller"):
+            raise UnsupportedLaunch(f"whose option {written} takes no value")
+        if option.lacks_value or (self._table is not MPI and any(map(_is_option, words[1:]))):
+            raise UnsupportedLaunch(f"whose option {written} has no value")
+        raw = [self._glued(words[0], option)] if option.glued else words[1:]
         if kind == "variable" and "=" not in raw[0]:
             self.line.passed.append(variable(raw[0], self._env)[0])
         elif kind in ("variable", "genv"):
             self.assign("=".join(raw))
+        elif self._table is TORCH and kind in ("value", "nodes"):  # may be known only at run time
+            self._store(kind, option.name, written, [option.value])
         else:
-            lenient = self._table is TORCH and kind in ("value", "nodes")
-            self._store(kind, name, option, [word if lenient else value_of(word, self._env) for word in raw])
+            self._store(kind, option.name, written, [value_of(word, self._env) for word in raw])
+
+    def _glued(self, raw: str, option: Option) -> str:
+        """Return the raw value in the word of an option, which may be quoted as a whole."""
+        name, equals, value = raw.partition("=")
+        if equals and name.startswith("-"):
+            return value
+        return quote(value_of(raw, self._env).partition("=")[2] or option.value)
 
     def _store(self, kind: str, name: str, option: str, values: list[str]) -> None:  # noqa: C901 - a table
         """Store an option in native form; list any other in ``dropped``."""
@@ -306,13 +245,6 @@ class _Options:
             self.line.dropped.append(f"{behind} of {option}")
 
 
-def _count(kind: str, following: list[str]) -> int:
-    """Return how many values an option has; Hydra's ``-genv`` takes ``NAME VALUE`` or ``NAME=VALUE``."""
-    if kind == "genv":
-        return 1 if following and "=" in following[0] else 2
-    return COUNTS.get(kind, 1)
-
-
 def _is_option(word: str) -> bool:
     return len(word) > 1 and word[0] == "-" and not _NUMBER.fullmatch(word)
 
@@ -333,9 +265,9 @@ def parse_launch_line(text: str, env: Mapping[str, str]) -> Line | None:
     Raises:
         UnsupportedLaunch: for a launch that cannot be converted.
     """
-    found = words_of(text)
+    found = single_command(text)
     words = [word for word, _ in found]
-    start = next((at for at, word in enumerate(words) if assignment(word) is None), len(words))
+    start = next((at for at, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), len(words))
     program, at = _program(words, start + (words[start : start + 1] == ["exec"]))
     if not program:
         if not found and _LAUNCH.search(text):
@@ -345,7 +277,7 @@ def parse_launch_line(text: str, env: Mapping[str, str]) -> Line | None:
     options = _Options(line, env)
     for word in words[:start]:
         options.assign(word)
-    at = options.read(words, at)
+    at += options.read(words[at:])
     _check_program(words[at:])
     text = _program_text(program, text[found[at][1] :].strip())
     line.command, line.before = " ".join([*line.before, text]), []

@@ -26,6 +26,7 @@ from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpus import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.gpus import device_advice as about_devices
 from hpcdist.planner.launcher_choice import LaunchChoice
+from hpcdist.planner.line_values import is_own, why_unequal
 from hpcdist.planner.placement import why_no_memory
 from hpcdist.planner.pools import memory_in
 from hpcdist.schedulers import schedulers
@@ -41,13 +42,22 @@ They set the variables of each process as PyTorch's ``env://`` does
 (https://github.com/deepspeedai/DeepSpeed, deepspeed/launcher/launch.py).
 """
 _NEEDS_HOSTS: Final = frozenset({"horovodrun", "mpirun_rsh", *_STARTS_ALONE})
-_ADDRESS: Final = "MASTER_ADDR"
+_RENDEZVOUS: Final = {
+    "MASTER_ADDR": 'MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"',
+    "MASTER_PORT": 'MASTER_PORT="$HPCDIST_PORT"',
+}
+"""Variables that must be the same in all tasks, and what to write."""
+_GPU_VARIABLES: Final = frozenset(
+    ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+)
+_NUMBERS: Final = re.compile(r"\d+(?:,\d+)*")
 
 
 def about_launch(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[str]:
     """Yield a warning for each part of the user's launch line that does not fit the plan."""
+    yield from _about_gpus(job)
     if launch is None:
-        yield from _about_the_address(job)
+        yield from _about_assignments(job)
         return
     yield from _about_its_tasks(job, launch)
     if launch.runs == "per_node":
@@ -58,19 +68,35 @@ def about_launch(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Ite
         yield from _about_the_whole(job, site, launch)
 
 
-def _about_the_address(job: PreparedJob) -> Iterator[str]:
-    """Yield a warning where each task would take its own node for MASTER_ADDR."""
-    values = [
-        value
-        for simple in simple_commands(job.identity.command)
-        for name, value in assignments(simple)
-        if name == _ADDRESS
-    ]
-    values += [item.value for item in job.environment.variables if item.name == _ADDRESS and not item.shell]
-    own = [value for value in values if node_launches.is_own(value)]
-    if own and own == values and job.placement.nodes > 1:
-        mend = f'write {_ADDRESS}="$HPCDIST_HEAD_ADDRESS"'
-        yield f"{_ADDRESS} is {own[0]}, which is another machine on each node; {mend}"
+def _about_assignments(job: PreparedJob) -> Iterator[str]:
+    """Yield a warning where each task would set another address or port for the rendezvous."""
+    values = defaultdict[str, list[str]](list)
+    for simple in simple_commands(job.identity.command):
+        for name, value in assignments(simple):
+            values[name].append(value)
+    for item in job.environment.variables:
+        if item.name in _RENDEZVOUS and not item.shell:
+            values[item.name].append(item.value)
+    for name, instead in _RENDEZVOUS.items() if job.placement.nodes > 1 else ():
+        own = [value for value in values[name] if is_own(value)]
+        if own and own == values[name]:
+            yield f"{name} is {own[0]}, which is another machine on each node; write {instead}"
+        elif why := next(filter(None, (why_unequal(job, value) for value in values[name])), ""):
+            yield f"{name}: {why}; write {instead}"
+
+
+def _about_gpus(job: PreparedJob) -> Iterator[str]:
+    """Yield a warning where the command chooses fewer GPUs than its tasks have, by their numbers."""
+    gpus = {row.gpus * row.tasks_per_node // row.tasks_per_gpu for row in job.placement.rows}
+    for simple in simple_commands(job.identity.command):
+        for name, value in assignments(simple):
+            count = len(value.split(","))
+            if name in _GPU_VARIABLES and _NUMBERS.fullmatch(value) and count < max(gpus, default=0):
+                yield (
+                    f"the command sets {name}={value}, and a node has {max(gpus)} GPUs: the others are "
+                    "idle, and on shared nodes these numbers may be another job's; remove it, or ask for "
+                    f"{count} by `resources: {{gpu: {{requests: {count}}}}}`"
+                )
 
 
 def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
@@ -144,7 +170,7 @@ def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_la
         )
     alone = [host for option in named if option.kind in ("hosts", "include")
              for host in hosts_in(option.kind, option.value)]  # fmt: skip
-    if alone and all(node_launches.is_own(host) for host in alone):
+    if alone and all(is_own(host) for host in alone):
         where = f"{alone[0]}, the first of the {job.placement.nodes} nodes"
         instead = {named[0].start: hostfile_option(launch)}
         theirs = launch.options_of("hosts", "hostfile", "include")
@@ -371,6 +397,12 @@ def _unused(
         if variable.name in experiment.environment.env_vars:
             path = ("environment", "env_vars", variable.name)
             yield warning(f"{variable.name} has no effect: hpcdist sets it for each task", path)
+    name = job.gpus.variable
+    has_gpus = job.launch.mode == "tasks" and any(group.gpus for group in job.placement.groups)
+    if has_gpus and name in experiment.environment.env_vars:
+        path = ("environment", "env_vars", name)
+        hint = "ask for as many GPUs as the program uses by `environment.resources.gpu`"
+        yield Problem(f"{name} has no effect: hpcdist sets it for each task", path, hint, "warning")
     yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
     groups = [*_groups_of(kinds, job)]
     yield from dict.fromkeys(_unlisted_partitions(groups, site, experiment))

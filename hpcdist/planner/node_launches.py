@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.experiment.launch_line import UserLaunch, user_launch
-from hpcdist.experiment.launch_options import Option, hosts_in, is_local
+from hpcdist.experiment.launch_options import Option, hosts_in
 from hpcdist.experiment.shell_words import simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
+from hpcdist.planner.line_values import is_own, value_in_job, why_empty, why_unequal
 
-_OWN_NODE: Final = re.compile(r"\$\(\s*(?:\S*/)?hostname\b|`\s*(?:\S*/)?hostname\b|\$\{?HOSTNAME\b")
 _VARIABLES: Final = re.compile(
     r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)"
     r"|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
@@ -59,7 +59,7 @@ _BY_HPCDIST: Final = {
 """The keys with which hpcdist starts the processes itself, with the script alone as the command."""
 
 
-_SEPARATE: Final = "they train apart, or wait for each other"
+_SEPARATE: Final = "each node trains on its own, or all wait at the rendezvous"
 _ALL: Final = {"msrun": "--worker_num", "composer": "--world_size"}
 _EACH: Final = {"fabric run": "--devices"}
 
@@ -71,11 +71,6 @@ class Correction(NamedTuple):
     add: tuple[str, ...]
     without: tuple[Option, ...]
     instead: Mapping[int, str] = MappingProxyType({})
-
-
-def is_own(host: str) -> bool:
-    """Whether this name means the local machine on each node (localhost, $HOSTNAME)."""
-    return is_local(host) or bool(_OWN_NODE.match(host))
 
 
 def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
@@ -93,7 +88,7 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     inner, nodes = launch.starts, job.placement.nodes
     if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
         return
-    if why := _why_separate(inner, _settings(job, inner), nodes):
+    if why := _why_separate(job, inner, _settings(job, inner), nodes, early=_is_early(launch)):
         line = inner.line(*_options(job, inner, nodes), without=_rendezvous_options(inner))
         yield (
             f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_SEPARATE}; write "
@@ -101,12 +96,17 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
         )
 
 
+def _is_early(launch: UserLaunch) -> bool:
+    """Whether the first node expands what a launch starts, and not each task (`bash -c '...'`)."""
+    return not any(word.startswith("'") for word in launch.words[launch.head + launch.end :])
+
+
 def separate(job: PreparedJob, launch: UserLaunch, text: str) -> str:
     """Return why the tasks that each run this launch of a script would train separately, and what to write.
 
     Empty where they connect, or where a variable may say so.
     """
-    why = _why_separate(launch, _settings(job, launch, text), job.placement.size)
+    why = _why_separate(job, launch, _settings(job, launch, text), job.placement.size)
     if launch.is_open or not why:
         return ""
     return f"{why}: {_SEPARATE}; write the launch as `run.cmd`, which runs once a replica{_instead(launch)}"
@@ -115,7 +115,7 @@ def separate(job: PreparedJob, launch: UserLaunch, text: str) -> str:
 def _rendezvous(job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str]) -> Iterator[Correction]:
     """Yield the missing options where each node would train separately."""
     size = job.placement.size
-    if size > 1 and not launch.is_open and (why := _why_separate(launch, settings, size)):
+    if size > 1 and not launch.is_open and (why := _why_separate(job, launch, settings, size)):
         where = f"{launch.program} runs on each of the {size} nodes, and {why}"
         yield Correction(f"{where}: {_SEPARATE}", _options(job, launch, size), _rendezvous_options(launch))
 
@@ -150,8 +150,13 @@ def _settings(job: PreparedJob, launch: UserLaunch, script: str = "") -> dict[st
     return found
 
 
-def _why_separate(launch: UserLaunch, settings: Mapping[str, str], size: int) -> str:
-    """Return why each node would train separately, None where the nodes connect."""
+def _why_separate(
+    job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str], size: int, *, early: bool = False
+) -> str:
+    """Return why each node would train separately, empty where the nodes connect.
+
+    ``early``: the first node expands the line, once for all.
+    """
     if "alone" in settings:
         return "`--standalone` makes each a training of its own"
     needed = _NEEDED.get(launch.program, ("nodes", "rank", "address"))
@@ -161,13 +166,22 @@ def _why_separate(launch: UserLaunch, settings: Mapping[str, str], size: int) ->
     if missing:
         first = ", ".join(missing[:-1])
         return f"the line does not say {f'{first} or ' * bool(first)}{missing[-1]}"
-    if settings.get("rank", "$").isdecimal():
-        return f"each is given the number {settings['rank']}"
-    if not has(settings.get("nodes", "$"), size):
-        return f"the line says that there are {settings['nodes']}"
+    rank, nodes = (value_in_job(job, settings.get(kind, "$"), early=early) for kind in ("rank", "nodes"))
+    if rank.isdecimal():
+        return f"each is given the number {rank}"
+    if not has(nodes, size):
+        return f"the line says --nnodes={nodes}"
+    return why_empty(job, f"{rank} {nodes}") or _why_elsewhere(job, settings, early=early)
+
+
+def _why_elsewhere(job: PreparedJob, settings: Mapping[str, str], *, early: bool) -> str:
+    """Return why the nodes would not meet at one address, port and id, empty where they do."""
     where = [host for kind in ("address", "endpoint") for host in hosts_in(kind, settings.get(kind, ""))]
     own = [host for host in where if is_own(host)]
-    return f"{own[0]} is another machine on each" if own else ""
+    if own and not early:
+        return f"{own[0]} is another machine on each"
+    shared = (settings.get(kind, "") for kind in ("address", "endpoint", "port", "id"))
+    return next(filter(None, (why_unequal(job, text, early=early) for text in shared)), "")
 
 
 def has(nodes: str, size: int) -> bool:
@@ -182,14 +196,18 @@ def _processes(job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str]
     number = gpus.pop() if len(gpus) == 1 else 0
     counts = launch.is_torch or launch.program == "fabric run"
     usual = "1" if counts and not launch.is_open else ""
-    each, total = settings.get("per_node", usual), settings.get("np", "")
-    kind, least = ("per_node", each) if each.isdecimal() else ("np", total)
+    each, total = (
+        value_in_job(job, text) for text in (settings.get("per_node", usual), settings.get("np", ""))
+    )
+    empty = why_empty(job, each)
+    kind, least = ("per_node", each) if each.isdecimal() or empty else ("np", total)
     most = number * (job.placement.size if kind == "np" else 1)
-    if number and least.isdecimal() and int(least) != most:
+    if number and (empty or (least.isdecimal() and int(least) != most)):
         theirs = launch.options_of(kind)
         name = launch.written(theirs[0]) if theirs else _EACH.get(launch.program, "--nproc_per_node")
         where = "on each node, where it has" if kind == "per_node" else "in all, and the job has"
-        yield Correction(f"{starts(launch, least)} {where} {_gpus(most)}", (f"{name}={most}",), theirs)
+        reason = empty or f"{starts(launch, least)} {where} {_gpus(most)}"
+        yield Correction(reason, (f"{name}={most}",), theirs)
 
 
 def starts(launch: UserLaunch, number: str) -> str:

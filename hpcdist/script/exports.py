@@ -54,7 +54,7 @@ _PLAIN: Final = re.compile(r'["\w./${}~+-]+')
 """A word whose expansion runs nothing."""
 
 _COMMENTS: Final = {
-    "site": "# The settings of {0.site}.",
+    "site": "# The settings of {0.site}{1}.",
     "framework": "# For {0.framework}.",
     "place": "# The experiment's own variables.",
 }
@@ -83,9 +83,10 @@ class Exports:
     def early(self) -> Iterator[Raw]:
         """The exports of variables that name none of hpcdist's, with a comment above each origin's."""
         own = [item for item in self.shared if not NAME.search(item.value)]
+        more = "" if self.annotate else "; `hpcdist render --annotate` shows where each comes from"
         for kind, items in groupby(own, key=lambda item: item.origin.kind):
             if kind in _COMMENTS:
-                yield Raw(_COMMENTS[kind].format(self.plan.identity))
+                yield Raw(_COMMENTS[kind].format(self.plan.identity, more))
             yield from self._exports([*items])
 
     @property

@@ -127,9 +127,10 @@ class PlainJob:
     def comments(self) -> Iterator[Raw]:
         """What the job is, and what only `hpcdist submit` does for it, as comments."""
         own = self.plan.identity
-        yield from _comment(
-            f"{own.name}: {self.plan.summary}, for site {own.site}. Written by hpcdist {__version__}."
-        )
+        processes = sum(row.tasks * row.processes for row in self.plan.placement.rows)
+        ranks = f", {processes} processes" if processes > self.plan.placement.size else ""
+        by = f"for site {own.site}. Written by hpcdist {__version__}."
+        yield from _comment(f"{own.name}: {self.plan.summary}{ranks}, {by}")
         for step in self.plan.steps:
             yield from _comment(
                 f"Only `hpcdist submit` also runs {one_line(step.command)} ({step.time}, {step.on})."

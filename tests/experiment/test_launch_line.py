@@ -295,7 +295,7 @@ def test_hostfiles_that_are_not_of_the_job_are_errors(command: str, wording: Wor
         'mpirun --hostfile "$HPCDIST_HOSTFILE" -np 4 x',
         "mpirun -machinefile $PBS_NODEFILE -np 4 x",
         "mpirun -machinefile $TMP/machines -n 8 x",
-        "mpirun -hostfile /tmp/hosts.$SLURM_JOB_ID x",
+        "mpirun -hostfile /tmp/hosts.$MY_JOB x",
         "horovodrun -np 16 -hostfile /home/$ME/../x -p 1 python t",
         "mpirun -H localhost:4 -np 4 x",
         "mpirun -H 127.0.0.1 x",
@@ -423,3 +423,34 @@ def test_number_of_problems_is_limited() -> None:
 
 def test_a_list_of_commands_is_one_command(wording: Wording) -> None:
     wording(map(str, found(["A=a,b", "mpirun -H $A x"])))
+
+
+@pytest.mark.parametrize(
+    ("command", "env"),
+    [
+        ("torchrun --master_port=69420 t.py", {}),
+        ("torchrun --rdzv_endpoint $A:99999 t.py", {}),
+        ("accelerate launch --main_process_port 65536 t.py", {}),
+        ("ray start --port=70000", {}),
+        ("MASTER_PORT=70000 python t.py", {}),
+        ("python t.py", {"MASTER_PORT": 99999, "PET_RDZV_ENDPOINT": "$A:70000"}),
+    ],
+)
+def test_ports_that_do_not_exist(command: str, env: dict[str, Any], wording: Wording) -> None:
+    made = experiment(run={"cmd": command}, environment={"env_vars": env})
+    wording(list(map(str, launch_problems(made))))
+
+
+@pytest.mark.parametrize(
+    "command", ["torchrun --master_port=65535 t.py", "python t.py --support 70000 --import=99999"]
+)
+def test_other_numbers_are_no_ports(command: str) -> None:
+    assert list(launch_problems(experiment(run={"cmd": command}))) == []
+
+
+@pytest.mark.parametrize("name", ["hosts_$SLURM_JOB_ID", "${SLURM_SUBMIT_DIR}/hosts", "$HOME/h"])
+def test_hostfile_with_a_number_or_folder_is_not_the_jobs(name: str, wording: Wording) -> None:
+    line = f"deepspeed --hostfile {name} t.py"
+    wording(list(map(str, launch_problems(experiment(run={"cmd": line})))))
+    written = experiment(run={"cmd": f"make_hosts > {name}\n{line}"})
+    assert list(launch_problems(written)) == []

@@ -10,18 +10,18 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=128
 #SBATCH --gpus-per-node=4
-# container: 2 tasks by srun, 2 nodes, 8 GPUs, for site perlmutter. Written by hpcdist 0.1.0.
+# container: 2 tasks by srun, 2 nodes, 8 GPUs, 8 processes, for site perlmutter. Written by hpcdist 0.1.0.
 
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
+[[ ${SLURM_JOB_ID:-} ]] || fail "submit this script by sbatch"
 # Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
 export PYTHONUNBUFFERED=1
-# The settings of perlmutter.
+# The settings of perlmutter; `hpcdist render --annotate` shows where each comes from.
 export HDF5_USE_FILE_LOCKING=FALSE NCCL_SOCKET_IFNAME=hsn NCCL_CROSS_NIC=1 NCCL_NET_GDR_LEVEL=PHB
 export FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_DISABLE_HOST_REGISTER=1
 # For pytorch.

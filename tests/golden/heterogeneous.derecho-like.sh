@@ -14,7 +14,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
+[[ ${PBS_JOBID:-} ]] || fail "submit this script by qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
 export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # login files of the node reset it, even with -V
 unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk

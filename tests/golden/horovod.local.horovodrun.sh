@@ -5,7 +5,7 @@ set +efu +o pipefail # undo options that the login shell may have exported as SH
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 export PYTHONUNBUFFERED=1
-# The settings of local.
+# The settings of local; `hpcdist render --annotate` shows where each comes from.
 export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 # For horovod.
 export HOROVOD_START_TIMEOUT=300

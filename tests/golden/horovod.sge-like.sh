@@ -28,7 +28,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${JOB_ID:-} ]] || fail "this script is for qsub"
+[[ ${JOB_ID:-} ]] || fail "submit this script by qsub"
 # Launchers start what runs on other hosts by ssh: deleting a job leaves behind what qrsh -inherit started.
 export OMPI_MCA_plm_rsh_disable_qrsh=1 HYDRA_LAUNCHER=ssh I_MPI_HYDRA_BOOTSTRAP=ssh
 

@@ -15,10 +15,10 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
+[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "submit this script by flux batch"
 
 export PYTHONUNBUFFERED=1
-# The settings of tuolumne-like.
+# The settings of tuolumne-like; `hpcdist render --annotate` shows where each comes from.
 export NCCL_NET_GDR_LEVEL=3 NCCL_MIN_NCHANNELS=24 NCCL_CROSS_NIC=1 NCCL_SOCKET_IFNAME=hsi0
 
 # The nodes, in the order of the ranks.

@@ -30,7 +30,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
+[[ ${PBS_JOBID:-} ]] || fail "submit this script by qsub"
 # Each trial has its program and variables of a table of the run.
 [[ ${HPCDIST_PYTHON:-} ]] || fail "only 'hpcdist submit' starts a search; 'hpcdist render --trial N' prints the script of a trial"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"

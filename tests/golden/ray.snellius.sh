@@ -17,12 +17,12 @@
 #SBATCH --cpus-per-task=16
 # site snellius: gpus
 #SBATCH --gpus-per-node=4
-# ray: 3 tasks by srun, 3 nodes, 12 GPUs, for site snellius. Written by hpcdist 0.1.0.
+# ray: 3 tasks by srun, 3 nodes, 12 GPUs, 12 processes, for site snellius. Written by hpcdist 0.1.0.
 
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
+[[ ${SLURM_JOB_ID:-} ]] || fail "submit this script by sbatch"
 # It needs files of a run, which `hpcdist submit` writes.
 [[ -d ${HPCDIST_RUN_DIR:-}/runtime ]] || fail "only 'hpcdist submit' makes the run directory that this script needs, HPCDIST_RUN_DIR"
 # Clear variables of the submitting shell, and of sbatch, that srun would read as options.

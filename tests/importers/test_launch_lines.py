@@ -17,7 +17,8 @@ from tests.wording import Wording
         ("A=1", None),
         ("set -e; python train.py", None),
         ("mpirun a.out", Line("mpirun", "a.out")),
-        ("mpirun -m", Line("mpirun", "-m")),
+        ("mpirun -n4 a.out", Line("mpirun", "a.out", np=4)),
+        ("mpirun -m", None),
         (
             "NCCL_DEBUG=INFO exec /usr/bin/mpirun -np ${NP} -x A=b -x C \\\n  python 'a b.py' --x=$Y > ",
             None,

@@ -387,7 +387,7 @@ def test_nodes_in_another_order_than_the_plan_has_them_are_refused(person: Perso
 def test_outside_pbs_the_script_says_what_it_is_for(person: Person) -> None:
     done = person.run("bash", rendered(person, person.write("hello", "true")))
     assert done.returncode != 0
-    assert "this script is for qsub" in done.stderr
+    assert "submit this script by qsub" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         "deepspeed --no_ssh t.py",
         "srun torchrun --nproc_per_node=4 t.py",
         "srun -n 2 bash -c 'torchrun --standalone --nproc_per_node=4 t.py'",
+        "srun -l accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A t",
     ],
 )
 def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> None:
@@ -163,7 +164,8 @@ def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> No
     "command",
     [
         "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 4 --rdzv_endpoint $HEAD:29500 t.py",
-        "srun -l accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A t",
+        "srun bash -c 'accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A'",
+        "srun torchrun --nnodes 2 --nproc_per_node 4 --rdzv_id $RANDOM --rdzv_endpoint $(hostname):1 t.py",
         "torchrun $DISTRIBUTED_ARGS t.py",
         'torchrun "${ARGS[@]}" t.py',
         "srun torchrun ${OPTIONS} -m pkg",
@@ -177,10 +179,85 @@ def test_launches_with_rendezvous_have_no_warning(command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        "--rdzv_id=$RANDOM --rdzv_endpoint=$A:29500",
+        "--rdzv_id $(uuidgen) --rdzv_endpoint=$A:29500",
+        "--rdzv_id=1 --rdzv_endpoint=$A:$(shuf -i 2000-3000 -n 1)",
+        "--node_rank=$R --master_addr=$A --master_port=$((10000 + RANDOM % 20000))",
+        "--node_rank=$R --master_addr=$A --master_port=$$",
+        "--rdzv_endpoint=$SLURMD_NODENAME:29500",
+        "--rdzv_endpoint=$(uname -n):29500",
+        "--rdzv_endpoint=$SLURM_SUBMIT_HOST:29500",
+        "--rdzv_endpoint=$PBS_O_HOST:29500",
+        "--node_rank=$SLURM_LOCALID --master_addr=$A",
+        "--node_rank=$LOCAL_RANK --master_addr=$A",
+        "--nnodes=$NNODES --rdzv_endpoint=$A:29500",
+        "--nnodes=$PBS_NUM_NODES --rdzv_endpoint=$A:29500",
+        "--node_rank=$OMPI_COMM_WORLD_LOCAL_RANK --master_addr=$A",
+        "--rdzv_endpoint=$HPCDIST_ADDRESS:29500",
+    ],
+)
+def test_values_that_differ_between_nodes_warn(options: str, wording: Wording) -> None:
+    command = f"torchrun --nnodes=2 --nproc_per_node=4 {options} t.py"
+    wording(warnings_of(of(command, framework="pytorch")))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--rdzv_id=$SLURM_JOB_ID --rdzv_endpoint=$A:$((20000 + SLURM_JOB_ID % 10000))",
+        "--node_rank=$SLURM_NODEID --master_addr=$HPCDIST_HEAD_ADDRESS --master_port=29500",
+        "--node_rank=$SLURM_PROCID --master_addr=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
+        "--rdzv_endpoint=$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT",
+        "--rdzv_id=$(date +%F) --rdzv_endpoint=$A:29500",
+    ],
+)
+def test_values_that_are_equal_have_no_warning(options: str) -> None:
+    command = f"torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE {options} t.py"
+    assert warnings_of(of(command, framework="pytorch")) == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export MASTER_PORT=$(shuf -i 20000-30000 -n 1); python t.py",
+        "MASTER_ADDR=$SLURM_SUBMIT_HOST python t.py",
+        "export MASTER_ADDR=$SLURMD_NODENAME MASTER_PORT=$RANDOM\npython t.py",
+    ],
+)
+def test_each_task_sets_another_rendezvous(command: str, wording: Wording) -> None:
+    wording(warnings_of(of(command)))
+    assert warnings_of(of(command, replicas=1)) == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["CUDA_VISIBLE_DEVICES=0,1 python t.py", "export HIP_VISIBLE_DEVICES=0\npython t.py"],
+)
+def test_fixed_numbers_of_gpus_warn(command: str, wording: Wording) -> None:
+    wording(warnings_of(of(command)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "CUDA_VISIBLE_DEVICES=0,1,2,3 python t.py",
+        "CUDA_VISIBLE_DEVICES= python t.py",
+        "CUDA_VISIBLE_DEVICES=$LOCAL_RANK python t.py",
+    ],
+)
+def test_all_gpus_or_another_choice_have_no_warning(command: str) -> None:
+    assert warnings_of(of(command)) == ()
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "torchrun t.py",
         "torchrun --nproc-per-node 8 t.py",
+        "torchrun --nproc-per-node $SLURM_NTASKS_PER_NODE t.py",
+        "torchrun --nproc-per-node $SLURM_GPUS_PER_NODE t.py",
     ],
 )
 def test_number_of_processes_differs_from_gpus(command: str, wording: Wording) -> None:

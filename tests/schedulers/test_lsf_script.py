@@ -135,7 +135,7 @@ def test_outside_of_lsf(folder: Path) -> None:
     done = subprocess.run(
         ["bash"], input=render(script()), cwd=folder, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (86, "hpcdist: this script is for bsub\n")
+    assert (done.returncode, done.stderr) == (86, "hpcdist: submit this script by bsub\n")
 
 
 def test_a_directory_that_is_not_there(folder: Path) -> None:

@@ -16,6 +16,7 @@ from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Directive, Origin, Variable, Word
 from hpcdist.planner.lint.finding import (
+    INTERFACES,
     PREFIXES,
     LintContext,
     LintFinding,
@@ -51,7 +52,8 @@ def findings(variables: Iterable[Variable], context: LintContext) -> tuple[LintF
 
 
 def _is_checked(variable: Variable, context: LintContext) -> bool:
-    overrides = variable.name in context.site_values and variable.origin.kind != "site"
+    own = variable.origin.kind != "site"
+    overrides = own and (variable.name in context.site_values or variable.name in INTERFACES)
     return overrides or variable.name.upper().startswith(PREFIXES) or bool(misspelt_prefix(variable.name))
 
 

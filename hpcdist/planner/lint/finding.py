@@ -21,6 +21,9 @@ PREFIXES: Final = (
 )  # fmt: skip
 """The prefixes of the variables that the lint knows."""
 
+INTERFACES: Final = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+"""The variables that choose the network interface of a library."""
+
 _MISSPELT: Final = ("NCCL_", "HOROVOD_")
 """The others are short, or two words."""
 

@@ -139,11 +139,19 @@ SUBSYSTEMS: Final = (
 )  # fmt: skip
 
 _FAMILY: Final = OneOf(("AF_INET", "AF_INET6"), "ignores it silently and takes any address", exact=True)
+_ADDRESSES: Final = r"(?!.*\d\.\d+\.\d+\.\d)"
 _INTERFACES: Final = TextShape(
-    r"\^?=?[^\s,^=]+(,=?[^\s,^=]+)*|",
+    rf"{_ADDRESSES}\^?=?[^\s,^=;]+(,=?[^\s,^=;]+)*|",
     "interfaces with commas and no blanks between, such as `ib0,ib1`, `=ib0` or `^docker,lo`",
-    "takes blanks and signs in the middle for parts of names and finds no such interface",
+    "takes addresses, blanks and signs in the middle for parts of names and finds no such interface",
 )
+_WHOLE_NAMES: Final = TextShape(
+    rf"{_ADDRESSES}(?!(?:eth|ib|en|eno|ens|enp|hsn|bond|roce)(?:,|$))[^\s,^=;]+(,[^\s,^=;]+)*|",
+    "whole names of interfaces with commas between, such as `ib0`",
+    "takes whole names of interfaces: no `^`, no `=`, no prefix, no address; all ranks end at the start",
+    "Gloo",
+)
+_GLOO: Final = "https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use"
 _HCAS: Final = TextShape(
     r"\^?=?[^\s,^=]+(,[^\s,^=]+)*|",
     "devices with commas and no blanks between, such as `mlx5_0:1,mlx5_1:1` or `^=mlx5_3`",
@@ -267,6 +275,10 @@ HOROVOD: Final = tuple(
 
 # --- All known variables by name, and for which prefixes the tables are complete
 
+SOCKETS: Final = tuple(
+    Entry(name, _WHOLE_NAMES, source=_GLOO) for name in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+)
+
 TABLES: Final[tuple[tuple[Entry, ...], ...]] = (
     SYSTEM,
     DEBUGGING,
@@ -281,6 +293,7 @@ TABLES: Final[tuple[tuple[Entry, ...], ...]] = (
     other_libraries.OPEN_MPI,
     other_libraries.ONECCL,
     HOROVOD,
+    SOCKETS,
 )
 KNOWN: Final = {entry.name: entry for table in TABLES for entry in table}
 
@@ -325,6 +338,8 @@ FAMILIES: Final = (
     Family("OMPI_MCA_", "Open MPI", other_libraries.MPI_SOURCE),
     Family("CCL_", "oneCCL", other_libraries.ONECCL_SOURCE),
     Family("HOROVOD_", "Horovod", SOURCE, all_known=True, near=2),
+    Family("GLOO_", "Gloo", _GLOO),
+    Family("TP_", "PyTorch", _GLOO),
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.plan.values import Variable, Word
 from hpcdist.planner.lint.finding import (
     GUIDE,
+    INTERFACES,
     Entry,
     LintContext,
     LintFinding,
@@ -26,6 +28,8 @@ Values = Mapping[str, Variable]
 """The variables whose values are known before the job, by name."""
 
 _HPE: Final = "github.com/HewlettPackard/shs-ccl-docs @ 438fcce"
+_LOCAL: Final = re.compile(r"=?(?:lo|docker\d*|virbr\d*)")
+"""Interfaces within a host."""
 _GET_IS_OFF: Final = ("disable_rdzv_get", "rdzv_get_en=0")
 _SOCKETS: Final = 64
 _GPU_MEMORY: Final = {"nccl": ("cuda", "gdr_copy"), "rccl": ("rocm",)}
@@ -41,6 +45,7 @@ _ORDERED: Final = (
 
 def combination_findings(values: Values, context: LintContext) -> Iterator[LintFinding]:
     """Yield the findings on variables that contradict each other."""
+    yield from _local_interfaces(values, context)
     yield from _sockets(values)
     yield from _order(values)
     yield from _lists(values, context)
@@ -53,6 +58,15 @@ def combination_findings(values: Values, context: LintContext) -> Iterator[LintF
 
 def _number(values: Values, name: str) -> int | None:
     return read(values[name].value)[0] if name in values else None
+
+
+def _local_interfaces(values: Values, context: LintContext) -> Iterator[LintFinding]:
+    for name in INTERFACES:
+        value = values[name].value if name in values else ""
+        if (context.nodes or 0) > 1 and _LOCAL.fullmatch(value):
+            happens = f"{value} reaches no other node, and the job has {context.nodes}"
+            hint = "remove it, or write the interface of the network"
+            yield finding_on(values[name], happens, hint, f"{GUIDE}#nccl-socket-ifname")
 
 
 def _sockets(values: Values) -> Iterator[LintFinding]:

@@ -15,7 +15,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
+[[ ${PBS_JOBID:-} ]] || fail "submit this script by qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
 unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
@@ -32,7 +32,7 @@ export ZE_FLAT_DEVICE_HIERARCHY=FLAT ZE_AFFINITY_MASK=0,1,2,3,4,5,6,7,8,9,10,11
   fail "module frameworks cannot be loaded on $(uname -n)"
 
 export PYTHONUNBUFFERED=1
-# The settings of aurora.
+# The settings of aurora; `hpcdist render --annotate` shows where each comes from.
 export CCL_PROCESS_LAUNCHER=pmix CCL_ATL_TRANSPORT=mpi CCL_KVS_MODE=mpi FI_PROVIDER=cxi PALS_PMI=pmix
 export FI_MR_CACHE_MONITOR=userfaultfd
 

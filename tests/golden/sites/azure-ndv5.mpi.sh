@@ -16,7 +16,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
+[[ ${SLURM_JOB_ID:-} ]] || fail "submit this script by sbatch"
 # Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
@@ -34,7 +34,7 @@ module load mpi/hpcx || fail "'module load mpi/hpcx' failed (site azure-ndv5: mo
   fail "module mpi/hpcx cannot be loaded on $(uname -n)"
 
 export PYTHONUNBUFFERED=1
-# The settings of azure-ndv5.
+# The settings of azure-ndv5; `hpcdist render --annotate` shows where each comes from.
 export CUDA_DEVICE_ORDER=PCI_BUS_ID UCX_NET_DEVICES=mlx5_ib0:1 OMPI_MCA_coll_hcoll_enable=0 NCCL_COLLNET_ENABLE=1
 export SHARP_SMX_UCX_INTERFACE=mlx5_ib0:1 SHARP_COLL_ENABLE_SAT=1 SHARP_COLL_ENABLE_PCI_RELAXED_ORDERING=1
 

@@ -18,7 +18,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
+[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "submit this script by flux batch"
 
 export PYTHONUNBUFFERED=1  # default
 

@@ -16,7 +16,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
+[[ ${SLURM_JOB_ID:-} ]] || fail "submit this script by sbatch"
 # Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
@@ -24,7 +24,7 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 export LD_LIBRARY_PATH="/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 export PYTHONUNBUFFERED=1
-# The settings of gcp-a4x-max.
+# The settings of gcp-a4x-max; `hpcdist render --annotate` shows where each comes from.
 export OMPI_MCA_btl_tcp_if_include=eth0,eth1 PMIX_MCA_gds='^ds12' PMIX_MCA_psec=native
 export UCX_NET_DEVICES=gpu0rdma0,gpu1rdma0,gpu2rdma0,gpu3rdma0,gpu0rdma1,gpu1rdma1,gpu2rdma1,gpu3rdma1
 export UCX_IB_FORK_INIT=n

@@ -12,11 +12,11 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${LSB_JOBID:-} ]] || fail "this script is for bsub"
+[[ ${LSB_JOBID:-} ]] || fail "submit this script by bsub"
 cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
 
 export PYTHONUNBUFFERED=1
-# The settings of lassen.
+# The settings of lassen; `hpcdist render --annotate` shows where each comes from.
 export IBV_FORK_SAFE=1 HCOLL_ENABLE_SHARP=0 OMPI_MCA_coll_hcoll_enable=0 PAMI_MAX_NUM_CACHED_PAGES=0
 export NVSHMEM_MPI_LIB_NAME=libmpi_ibm.so
 

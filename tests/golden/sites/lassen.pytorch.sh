@@ -20,7 +20,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${LSB_JOBID:-} ]] || fail "this script is for bsub"
+[[ ${LSB_JOBID:-} ]] || fail "submit this script by bsub"
 cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
 
 export PYTHONUNBUFFERED=1  # default

@@ -16,7 +16,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
+[[ ${PBS_JOBID:-} ]] || fail "submit this script by qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
 export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # login files of the node reset it, even with -V
 unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
@@ -25,7 +25,7 @@ export TMPDIR=/tmp
 export LD_LIBRARY_PATH="/soft/libraries/hwloc/lib:/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 export PYTHONUNBUFFERED=1
-# The settings of polaris.
+# The settings of polaris; `hpcdist render --annotate` shows where each comes from.
 export FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_DISABLE_HOST_REGISTER=1 FI_CXI_DEFAULT_CQ_SIZE=131072
 
 # The nodes, in the order of the ranks.

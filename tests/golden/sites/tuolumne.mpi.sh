@@ -13,13 +13,13 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
+[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "submit this script by flux batch"
 
 export LD_LIBRARY_PATH="${CRAY_LD_LIBRARY_PATH:+$CRAY_LD_LIBRARY_PATH:}${LD_LIBRARY_PATH:-}"
 export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}/MIOpen_user_db" MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}/MIOpen_custom_cache"
 
 export PYTHONUNBUFFERED=1
-# The settings of tuolumne.
+# The settings of tuolumne; `hpcdist render --annotate` shows where each comes from.
 export FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_DEFAULT_TX_SIZE=1024 FI_CXI_DISABLE_HOST_REGISTER=1
 export FI_CXI_DEFAULT_CQ_SIZE=131072 FI_CXI_RX_MATCH_MODE=hybrid PYTORCH_MIOPEN_SUGGEST_NHWC=1
 export PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM=1 TENSILE_SOLUTION_SELECTION_METHOD=2

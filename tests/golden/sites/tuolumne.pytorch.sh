@@ -26,7 +26,7 @@
 set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
+[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "submit this script by flux batch"
 
 export LD_LIBRARY_PATH="${CRAY_LD_LIBRARY_PATH:+$CRAY_LD_LIBRARY_PATH:}${LD_LIBRARY_PATH:-}"  # site tuolumne: setup
 export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}/MIOpen_user_db" MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}/MIOpen_custom_cache"  # site tuolumne: setup

@@ -234,8 +234,8 @@ def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
     assert warnings_of(plan) == (
         (
             "run.cmd: torchrun runs on each of the 4 nodes, and the line does not say how many nodes "
-            "there are, on which of them it is or where they meet: they train apart, or wait for each "
-            'other; write `torchrun --nproc_per_node=2 --nnodes=4 --node_rank="$HPCDIST_NODE" '
+            "there are, on which of them it is or where they meet: each node trains on its own, or all wait "
+            'at the rendezvous; write `torchrun --nproc_per_node=2 --nnodes=4 --node_rank="$HPCDIST_NODE" '
             '--master_addr="$HPCDIST_HEAD_ADDRESS" --master_port="$HPCDIST_PORT" train.py`, or the script '
             "alone with `pytorch: {launch: torchrun}`, and hpcdist starts it"
         ),

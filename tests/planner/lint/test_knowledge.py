@@ -9,7 +9,7 @@ import pytest
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.planner.lint import findings
-from hpcdist.planner.lint.finding import PREFIXES, Entry, LintContext, versions_of
+from hpcdist.planner.lint.finding import INTERFACES, PREFIXES, Entry, LintContext, versions_of
 from hpcdist.planner.lint.knowledge import DEBUGGING, KNOWN, SYSTEM, TABLES, family_of
 from hpcdist.site.fabric import JobFacts, active_groups, resolve_settings
 from tests.sites import SHIPPED, shipped_site
@@ -26,7 +26,7 @@ def test_each_name_is_known_once() -> None:
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_entry(entry: Entry) -> None:
     assert re.fullmatch(r"[A-Z][A-Za-z0-9_]*", entry.name)
-    assert entry.name.startswith(PREFIXES)
+    assert entry.name.startswith((*PREFIXES, *INTERFACES))
     assert family_of(entry.name)
     assert re.fullmatch(r"(\d+(\.\d+)+)?", entry.since)
     assert entry.where

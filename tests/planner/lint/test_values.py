@@ -32,6 +32,11 @@ def said(name: str, value: str, around: LintContext = ANYWHERE) -> list[str]:
     [
         ("NCCL_P2P_NET_CHUNKSIZE", "2M"),
         ("NCCL_CROSS_NIC", "yes"),
+        ("NCCL_SOCKET_IFNAME", "10.10.5.16"),
+        ("NCCL_SOCKET_IFNAME", "eth0;eth1"),
+        ("GLOO_SOCKET_IFNAME", "^lo,docker0"),
+        ("GLOO_SOCKET_IFNAME", "10.10.5.16"),
+        ("TP_SOCKET_IFNAME", "eth"),
         ("NCCL_IB_DISABLE", "true"),
         ("NCCL_BUFFSIZE", "010"),
         ("NCCL_IB_TIMEOUT", "50"),

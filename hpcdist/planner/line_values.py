@@ -1,0 +1,168 @@
+"""The variables and substitutions of a launch line: where each differs, and which value it has in a job.
+
+A line that is written for one shell runs in each task, or is expanded once by the first node: a port by
+``$RANDOM`` is then another one on each node, ``$SLURM_LOCALID`` is 0 on each, and ``$SLURM_NTASKS_PER_NODE``
+is 1 where one torchrun runs on a node. Sources: sbatch(1) and srun(1), "OUTPUT ENVIRONMENT VARIABLES",
+qsub(1B), bsub(1), flux-environment(7), bash(1), "Shell Variables", mpirun(1), torchrun's documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+from hpcdist.experiment.launch_options import is_local
+from hpcdist.experiment.shell_words import assignments, filled, simple_commands
+from hpcdist.plan.model import PreparedJob
+
+# --- Where a variable differs
+
+Scope = Literal["node", "task", "local", "login"]
+"""Another value on each node, in each task, in each task of a node, or that of the submitting host."""
+
+
+def _scopes(**names: str) -> dict[str, Scope]:
+    return {name: scope for scope, text in names.items() for name in text.split()}  # type: ignore[misc]
+
+
+_SCOPES: Final[Mapping[str, Scope]] = _scopes(
+    node="HOSTNAME SLURMD_NODENAME SLURM_TOPOLOGY_ADDR SLURM_NODEID HPCDIST_NODE HPCDIST_ADDRESS GROUP_RANK",
+    task="""SLURM_PROCID SLURM_TASK_PID OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK PALS_RANKID FLUX_TASK_RANK
+        JSM_NAMESPACE_RANK MV2_COMM_WORLD_RANK RANK HPCDIST_RANK""",
+    local="""SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PALS_LOCAL_RANKID FLUX_TASK_LOCAL_ID
+        JSM_NAMESPACE_LOCAL_RANK MV2_COMM_WORLD_LOCAL_RANK LOCAL_RANK HPCDIST_LOCAL_RANK""",
+    login="SLURM_SUBMIT_HOST PBS_O_HOST LSB_SUB_HOST SGE_O_HOST",
+)
+_OWN_HOST: Final = re.compile(
+    r"(?:\$\(|`)\s*(?:\S*/)?(?:hostname|uname\s+-n|ifconfig|ip\s+(?:-\S+\s+)*(?:a|addr|address|route)"
+    r"|cat\s+/(?:etc|proc/sys/kernel)/hostname)\b"
+    r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME|SLURM_TOPOLOGY_ADDR|HPCDIST_ADDRESS)\b"
+)
+"""Expansions that are the name or the address of the host on which they are expanded."""
+_DRAW: Final = re.compile(
+    r"\$\{?(?:S?RANDOM|BASHPID|EPOCHREALTIME|EPOCHSECONDS|SECONDS)\b|\$\$|\$\(\([^$]*\bS?RANDOM\b"
+    r"|(?:\$\(|`)[^)`]*\b(?:uuidgen|shuf|jot\s+-r|mktemp|openssl\s+rand|/dev/u?random|random/uuid|random\b"
+    r"|date\s+\S*\+\S*%[sN]\b|get_free_port|free_port)"
+)
+"""Expansions that give another text each time."""
+_WHOLE: Final = re.compile(r"\$\(\(.*?\)\)|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^{}]*\}|\$\$|\$\w+")
+_NAME: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+# --- The values that a plan knows
+
+Count = Callable[[PreparedJob], int | None]
+
+
+def _tasks_per_node(job: PreparedJob) -> int | None:
+    runs = {number for _, number in job.placement.tasks_per_node()}
+    return runs.pop() if len(runs) == 1 else None
+
+
+def _gpus_on_node(job: PreparedJob) -> int | None:
+    found = {group.gpus for group in job.placement.groups}
+    return found.pop() if len(found) == 1 else None
+
+
+def _cpus_per_task(job: PreparedJob) -> int | None:
+    found = {group.cpus_per_task for group in job.placement.groups}
+    return found.pop() if len(found) == 1 else None
+
+
+_NODES: Final[Count] = lambda job: job.placement.nodes  # noqa: E731 - a row of the table below
+_TASKS: Final[Count] = lambda job: job.placement.size  # noqa: E731
+_COUNTS: Final[Mapping[str, Count]] = MappingProxyType({
+    "SLURM_NNODES": _NODES,
+    "SLURM_JOB_NUM_NODES": _NODES,
+    "SLURM_NTASKS": _TASKS,
+    "SLURM_NPROCS": _TASKS,
+    "SLURM_NTASKS_PER_NODE": _tasks_per_node,
+    "SLURM_CPUS_PER_TASK": _cpus_per_task,
+    "SLURM_GPUS_ON_NODE": _gpus_on_node,
+    "HPCDIST_SIZE": _TASKS,
+    "HPCDIST_LOCAL_SIZE": _tasks_per_node,
+})  # fmt: skip
+"""Variables that are the same in the whole job, and their value."""
+_OF_SCHEDULERS: Final = {"SLURM": "slurm", "PBS_": "pbs", "LSB_": "lsf", "FLUX_": "flux", "SGE_": "sge"}
+"""The prefix of the variables that each batch system sets."""
+_BY_ASKING: Final = {
+    "SLURM_GPUS_PER_NODE": "gpus_per_node",
+    "SLURM_GPUS_PER_TASK": "gpus_per_task",
+    "SLURM_GPUS": "gpus",
+}
+"""Variables that Slurm sets only where GPUs are requested by that option (sbatch(1))."""
+_OF_LAUNCHERS: Final = (
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "WORLD_SIZE",
+    "RANK",
+    "LOCAL_RANK",
+    "NODE_RANK",
+    "NNODES",
+)
+"""Variables that a framework's launcher sets for its own processes, or the user."""
+
+
+def value_in_job(job: PreparedJob, text: str, *, early: bool = False) -> str:
+    """Return a text with the variables whose value the plan knows.
+
+    ``early``: the batch script expands the text on the first node, before any task starts.
+    """
+    found = {name: str(count(job)) for name, count in _COUNTS.items() if count(job) is not None}
+    if job.identity.scheduler != "slurm":
+        found = {name: value for name, value in found.items() if not name.startswith("SLURM")}
+    if early:
+        found |= dict.fromkeys(("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
+    elif _tasks_per_node(job) == 1:
+        found |= {name: "0" for name, scope in _SCOPES.items() if scope == "local"}
+    return filled(text, found)
+
+
+def is_own(host: str) -> bool:
+    """Whether this name means the host itself on each node (localhost, $HOSTNAME)."""
+    return is_local(host) or bool(_OWN_HOST.match(host))
+
+
+def why_unequal(job: PreparedJob, text: str, *, early: bool = False) -> str:
+    """Return why a text that all nodes must share is not the same on each, empty where it may be.
+
+    ``early`` as for `value_in_job`: such a text is expanded once.
+    """
+    if (drawn := _DRAW.search(text)) and not early:
+        whole = next(match[0] for match in _WHOLE.finditer(text) if match.end() >= drawn.end())
+        return f"{whole} is another value on each"
+    for name in _names(text):
+        if _SCOPES.get(name) == "login":
+            return f"${name} is the host from which the job is submitted"
+        if not early and _SCOPES.get(name) in ("node", "task"):
+            return f"${name} is another value on each"
+    return why_empty(job, text)
+
+
+def why_empty(job: PreparedJob, text: str) -> str:
+    """Return why a variable in a text has no value in a job, empty where all may have one."""
+    return next(filter(None, (_why_empty(job, name) for name in _names(text))), "")
+
+
+def _names(text: str) -> list[str]:
+    return [match[1] or match[2] for match in _NAME.finditer(text)]
+
+
+def _why_empty(job: PreparedJob, name: str) -> str:
+    if name in _set_in(job):
+        return ""
+    by = _BY_ASKING.get(name)
+    if by and job.identity.scheduler == "slurm" and by != job.request.gpu_request:
+        return f"${name} is empty: Slurm sets it only where GPUs are requested by --{by.replace('_', '-')}"
+    scheduler = next((own for prefix, own in _OF_SCHEDULERS.items() if name.startswith(prefix)), None)
+    if scheduler and scheduler != job.identity.scheduler:
+        return f"${name} is empty: site {job.identity.site} has {job.identity.scheduler}"
+    return f"${name} is empty: nothing in this job sets it" if name in _OF_LAUNCHERS else ""
+
+
+def _set_in(job: PreparedJob) -> set[str]:
+    """Return the variables that the job, or the command itself, sets before the program."""
+    own = (name for simple in simple_commands(job.identity.command) for name, _ in assignments(simple))
+    environment = job.environment
+    return {*own, *(item.name for item in (*environment.variables, *environment.task_variables))}
