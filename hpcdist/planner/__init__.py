@@ -4,6 +4,7 @@ make_plan job_spec budget request restarts    the stages in their order
 pools gpus placement feasibility    where tasks run
 partition_choice alternatives    the choice among these places, and what would fit
 launcher_choice container_choice steps    how tasks are started
-advice node_launches lint    warnings; what the fabric's libraries do with the variables of a plan
+advice node_launches line_values    warnings; what the variables of a launch line hold in this job
+lint    what the libraries of the fabric do with the variables of a plan
 worst_case    what a plan costs at most, what the account has left, and other shapes of the job
 """
