@@ -61,7 +61,8 @@ _PIECE: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_NAMED: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_ARRAY: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+_NAMED: Final = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))")
 _QUOTE: Final = re.compile(r"['\"\\]")
 _INNER: Final = r"\$\((?:[^()]|\([^()]*\))*\) | \$\{[^{}]*\} | `[^`]*`"
 _PART: Final = re.compile(
@@ -90,12 +91,20 @@ class SimpleCommand(NamedTuple):
 def simple_commands(text: str, depth: int = 0) -> Iterator[SimpleCommand]:
     """Yield the simple commands of a text; commands of `bash -c` and `eval` take their place.
 
-    Keywords, and programs such as `time` that only run another one, are omitted.
+    Keywords, and programs such as `time` that only run another one, are omitted. An array is a variable with
+    the words of all its elements.
     """
     words: list[str] = []
+    in_array = False
     for piece in pieces(text + "\n"):
-        if piece["word"]:
+        if in_array and piece["end"] != ")":
+            words[-1] += f" {unquoted(piece['word'])}" if piece["word"] else ""
+        elif piece["end"] == "(" and words and _ARRAY.fullmatch(words[-1]):
+            in_array, words[-1] = True, words[-1].replace("+=", "=")
+        elif piece["word"]:
             words.append(piece["word"])
+        elif in_array:
+            in_array = False
         elif piece["end"]:
             yield from commands_of(words, depth)
             words = []
@@ -155,10 +164,10 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def expanded(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words with each unquoted known variable replaced by the words of its value."""
+    """Return the words with each unquoted known variable, and array, replaced by the words of its value."""
     found: list[str] = []
     for word in words:
-        match = _NAMED.fullmatch(word)
+        match = _NAMED.fullmatch(word.strip('"') if "[" in word else word)
         found += values.get(match[1] or match[2], word).split() if match else [word]
     return tuple(found)
 

@@ -313,7 +313,9 @@ def _launch_of(job: PreparedJob, script: str, text: str) -> Iterator[str]:
     size = sum(row.tasks * max(row.processes, 1) for row in job.placement.rows)
     if launch is None or size == 1:
         return
-    starts = f"{script} starts processes by {launch.program} itself, and each of the {size}"
+    lines = enumerate(text.splitlines(), 1)
+    line = next((number for number, line in lines if launch.words[0] in line.partition("#")[0]), 1)
+    starts = f"{script}:{line} starts processes by {launch.program} itself, and each of the {size}"
     if launch.runs == "once" or job.launch.starts_processes:
         tasks = "processes" if job.launch.starts_processes else "tasks"
         yield f"{starts} {tasks} runs it; write what it does as `run.cmd`: a launch there runs once"

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.experiment.shell_words import START, with_start
+from hpcdist.experiment.shell_words import (
+    START,
+    expand,
+    simple_commands,
+    single_command,
+    with_start,
+)
 
 
 @pytest.mark.parametrize(
@@ -94,3 +100,49 @@ def test_the_same_program_runs(tmp_path: Path) -> None:
         check=True,
     )
     assert (START in text, done.stdout) == (True, "12\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("a --lr={{ lr }} b{1,2} {c,d}", [(("a", "--lr={{", "lr", "}}", "b{1,2}", "{c,d}"), ())]),
+        ("f() { a b; }\n{ c; } && (d)", [(("f",), ()), (("a", "b"), ()), (("c",), ()), (("d",), ())]),
+        ("A=(x\n # no\n 'y z' $D)\nb", [((), (("A", " x y z $D"),)), (("b",), ())]),
+        ("export A=(1 2)", [(("export", "A= 1 2"), ())]),
+    ],
+)
+def test_simple_commands(
+    text: str, commands: list[tuple[tuple[str, ...], tuple[tuple[str, str], ...]]]
+) -> None:
+    assert [(found.words, found.assigned) for found in simple_commands(text)] == commands
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" a \\\n 'b c' ", [("a", 1), ("'b c'", 6)]),
+        ("a '>' {b}", [("a", 0), ("'>'", 2), ("{b}", 6)]),
+        ("a > b", []),
+        ("a # b", []),
+        ("a\nb", []),
+        ("a; b", []),
+        ("a 'b", []),
+        ("a <<E\nb\nE", []),
+    ],
+)
+def test_single_command(text: str, words: list[tuple[str, int]]) -> None:
+    assert single_command(text) == words
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("a'b $x'\"c $x\"\\ d$x", "ab $xc 1 d1"),
+        ('"\\$x ${x}"', "$x 1"),
+        ('$(a "b c")$y${x:-2}`d`', '$(a "b c")$y${x:-2}`d`'),
+        ("'half", "'half"),
+        ("$", "$"),
+    ],
+)
+def test_expansion_of_known_variables(word: str, value: str) -> None:
+    assert expand(word, {"x": "1"}) == value

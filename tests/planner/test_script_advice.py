@@ -113,6 +113,8 @@ ALONE = (
     "python -m accelerate.commands.launch --multi_gpu t.py",
     "set -e\nif true; then torchrun t.py; fi",
     "composer -n 4 t.py",
+    "N=1\nARGS=(\n  --nnodes $N # all\n  --node_rank=$R --master_addr $A\n)\ntorchrun ${ARGS[@]} t.py",
+    'ARGS=(--standalone "--nproc_per_node" 4)\ntorchrun "${ARGS[@]}" t.py',
 )
 
 
