@@ -22,6 +22,7 @@ from hpcdist.loading.preferences import Config
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from tests.docs.pages import CHECKOUT, PAGES, block, blocks, keeps_block, keeps_table, table
+from tests.published import lines
 from tests.sites import SHIPPED, shipped_site
 
 MANY = """\
@@ -137,13 +138,14 @@ def test_a_record_of_the_plan(folder: Path) -> None:
 
 
 def sites_table() -> str:
-    heads = ("site", "machine", "scheduler", "launcher", "GPUs a node", "network", "how sure")
+    heads = ("site", "machine", "scheduler", "launcher", "GPUs a node", "network", "how sure", "as published")
     return table(heads, [row(name) for name in SHIPPED])
 
 
 def row(name: str) -> tuple[str, ...]:
     site = shipped_site(name)
     kinds = [f"{node.gpus} {node.gpu_type or ''}".strip() for node in site.node_types.values() if node.gpus]
+    compared = [line for entry in site.published for line in lines(site, entry)]
     return (
         f"`{name}`",
         site.description,
@@ -152,6 +154,7 @@ def row(name: str) -> tuple[str, ...]:
         ", ".join(dict.fromkeys(kinds)) if name != "local" else "",
         site.fabric.network or "",
         site.status,
+        f"{sum(line.same for line in compared)} of {len(compared)}" if compared else "",
     )
 
 
