@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from hpcdist.base import ownership, resources
 from hpcdist.base.errors import ConfigError, Path, Place, PlanError, Problem, located, preceded_by, warning
-from hpcdist.base.tree import Document, value_at
+from hpcdist.base.tree import Document, Map, value_at
 from hpcdist.base.words import slug
 from hpcdist.experiment.batch import Dependency
 from hpcdist.experiment.model import Experiment
-from hpcdist.loading import command_lines, load, machine, preferences, recognition
+from hpcdist.loading import command_lines, load, machine, preferences, recognition, trials
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
@@ -134,7 +135,8 @@ def plan_experiment(
         PlanError: when the experiment does not fit the site; both begin with the warnings and notes.
     """
     own = preferences.read(environment)
-    loaded = load.checked(native(options, document))
+    read = native(options, document)
+    loaded = load.checked(read)
     with preceded_by(loaded.problems):
         chosen = _machine(options, loaded, own, environment, find)
     so_far = (*loaded.problems, *chosen.problems, *_unknown_sites(own, chosen, options, environment))
@@ -144,7 +146,9 @@ def plan_experiment(
         experiment = awaiting(loaded.experiment, chosen.site)
         plan = make_plan(experiment, chosen.site, origins(document))
     warned = (note for note in plan.notes if note.severity == "warning")
-    warnings = located_once((*warned, *_script_warnings(options.file, plan)), document)
+    scripts = dict(_scripts(options.file, plan))
+    more = (*_script_warnings(plan, scripts), *_unused_params(read, scripts.values()))
+    warnings = located_once((*warned, *more), document)
     return Planned(document, experiment, chosen, plan, (*so_far, *warnings), loaded.trials, own)
 
 
@@ -285,8 +289,8 @@ def _unknown_sites(
         yield from preferences.unknown_sites(own, {chosen.site.name, *known})
 
 
-def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
-    """Yield warnings about scripts in the experiment file's folder that the command, or one of them, runs."""
+def _scripts(file: str, plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the scripts in the experiment file's folder that the command, or one of them, runs, with texts."""
     scripts = [*node_launches.scripts_of(plan.identity.command)] if file != "-" else []
     for script in scripts:  # it grows
         try:
@@ -294,10 +298,35 @@ def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
                 head = stream.read(node_launches.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             continue
-        yield from map(warning, node_launches.script_advice(plan, script, head))
+        yield script, head
         inner = node_launches.scripts_of(head) if not script.endswith(".py") else ()
         new = dict.fromkeys(one for one in inner if one not in scripts)
         scripts += [*new][: max(0, 20 - len(scripts))]  # enough for any that people write
+
+
+def _script_warnings(plan: Plan, scripts: Mapping[str, str]) -> Iterator[Problem]:
+    for script, head in scripts.items():
+        yield from map(warning, node_launches.script_advice(plan, script, head))
+
+
+def _unused_params(read: load.Native, scripts: Iterable[str]) -> Iterator[Problem]:
+    """Yield a warning for each param of a native file that nothing uses, unless a script reads all of them."""
+    params, run = read.document.data.get("params"), read.document.data.get("run")
+    if read.origins or not isinstance(params, Map) or any(map(_READS_PARAMS.search, scripts)):
+        return
+    command = str(run.get("cmd")) if isinstance(run, Map) else ""
+    for name in params:
+        if not any(trials.uses(read.document, name)):
+            shown = re.search(rf"\$\{{{name}\}}|\$?\{{{name}\}}|\${name}\b", command)
+            what = (
+                f"{shown[0]} in the command is not the param" if shown else f"nothing uses the param {name!r}"
+            )
+            hint = f"write `{{{{ {name} }}}}` in `run.cmd` where its value belongs"
+            yield Problem(what, ("params", name), hint, "warning")
+
+
+_READS_PARAMS: Final = re.compile(r"POLYAXON_PARAMS|get_params|get_inputs")
+"""How a program reads params that no template passes on."""
 
 
 def origins(document: Document) -> Where:

@@ -124,7 +124,7 @@ class Renderer:
         name, found, rest = message.strip("'").partition("' is undefined")
         if not found or rest:
             return TemplateProblem(f"the template fails: {message}")
-        hint = did_you_mean(name, self._values) or "write it under `params`"
+        hint = did_you_mean(name, self._values.keys() - {"params"}) or "write it under `params`"
         return TemplateProblem(f"there is no param {name!r}", hint, name)
 
 

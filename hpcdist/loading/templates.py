@@ -59,6 +59,11 @@ def _with_texts(node: Any) -> Any:
     return node
 
 
+def _with_params(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values with all of them under ``params``, as later versions of Polyaxon name them."""
+    return {"params": values, **values}
+
+
 class Filler:
     """Fills in the templates of trees with the same values; ``problems`` are those found so far."""
 
@@ -72,7 +77,7 @@ class Filler:
         """Take the values of one more trial; a template that was there before is not compiled again."""
         self._values = values
         if self._renderer is not None:
-            self._renderer.use(values)
+            self._renderer.use(_with_params(values))
 
     def filled(self, value: Any, path: Path) -> Any:
         """Return a tree with its templates filled in; one that is invalid is unchanged."""
@@ -87,7 +92,7 @@ class Filler:
             if self._renderer is None:
                 from hpcdist.loading.sandbox import Renderer
 
-                self._renderer = Renderer(self._values)
+                self._renderer = Renderer(_with_params(self._values))
             return self._renderer.render(text, native=path[:1] != ("run",))
         except ValueError as error:
             severity: Literal["note", "error"] = (

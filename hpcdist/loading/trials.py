@@ -28,6 +28,7 @@ from hpcdist.plan.trials import TrialTexts
 _SEARCH: Final = ("hptuning",)
 _MATRIX: Final = ("hptuning", "matrix")
 _VARIABLES: Final = ("environment", "env_vars")
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _OWN: Final = (("run", "cmd"), ("run", "args"), _VARIABLES)
 """Where trials may differ."""
 
@@ -93,7 +94,7 @@ def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[Trial
 
 def _misused(document: Document, name: str) -> Iterator[Problem]:
     """Yield the problem of each text outside the program that a param changes."""
-    for path in _uses(document, name):
+    for path in uses(document, name):
         if path[:2] not in _OWN:
             message = f"the trials of a search have one job, which the param {name!r} would change"
             yield Problem(message, path, "use it in `run.cmd` and in `environment.env_vars`")
@@ -104,7 +105,7 @@ def _unused(document: Document, search: Search) -> list[Problem]:
 
     Programs of Polyaxon 0.x may read all params from one variable.
     """
-    unused = [name for name in search.names if not any(True for _ in _uses(document, name))]
+    unused = [name for name in search.names if not any(True for _ in uses(document, name))]
     if len(unused) == len(search.names):
         message = "no command uses the params of the search: the program must read them from POLYAXON_PARAMS"
         return [warning(message, _SEARCH, f"or write `{{{{ {unused[0]} }}}}` in `run.cmd`")]
@@ -118,10 +119,12 @@ def _unused(document: Document, search: Search) -> list[Problem]:
     ]
 
 
-def _uses(document: Document, name: str) -> Iterator[Path]:
-    """Yield the paths of the templates that have this word."""
+def uses(document: Document, name: str) -> Iterator[Path]:
+    """Yield the paths of the texts with this word in a template."""
     word = re.compile(rf"\b{name}\b")
-    return (path for path, text in _templates(document.data, ()) if word.search(text))
+    for path, text in _templates(document.data, ()):
+        if any(map(word.search, _TEMPLATE.findall(text))):
+            yield path
 
 
 def _templates(node: Any, path: Path) -> Iterator[tuple[Path, str]]:

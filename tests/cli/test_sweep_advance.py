@@ -41,7 +41,8 @@ KEPT: Final = "echo {{ epochs }} >> $HPCDIST_CHECKPOINTS/epochs; echo loss={{ lr
 def submitted(hpcdist: Hpcdist, folder: Path, search: dict[str, Any], cmd: str, *words: str) -> Result:
     """Submit this search as x-1, two trials at once; words of `hpcdist submit`."""
     experiment = {
-        "params": {"unused": 3},
+        "params": {"other": 3},
+        "environment": {"env_vars": {"OTHER": "{{ other }}"}},
         "hptuning": {"concurrency": 2, "matrix": {"lr": {"uniform": [0, 1]}}, **search},
         "tracking": {"metrics": {"loss": "loss=(.*)"}},
         "run": {"cmd": cmd},

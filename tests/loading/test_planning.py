@@ -56,6 +56,28 @@ def test_warnings_precede_the_error(tmp_path: Path, environment: dict[str, str])
     assert other.value.problems[-1].message == "there is no site 'nope'"
 
 
+@pytest.mark.parametrize(
+    ("text", "unused"),
+    [
+        ("params: {lr: 1}\nrun: {cmd: 'python t.py --lr={{ lr }}'}", []),
+        ("params: {lr: 1}\nrun: {cmd: 'python t.py --lr={{ params.lr }}'}", []),
+        ("params: {lr: 1}\nenvironment: {env_vars: {LR: '{{ lr }}'}}\nrun: {cmd: a}", []),
+        ("params: {lr: 1}\nrun: {cmd: python reads.py}", []),
+        ("params: {lr: 1}\nrun: {cmd: python t.py}", ["nothing uses the param 'lr'"]),
+        ("params: {lr: 1}\nrun: {cmd: 'python t.py {lr}'}", ["{lr} in the command is not the param"]),
+        ("params: {lr: 1}\nrun: {cmd: 'python t.py $lr'}", ["$lr in the command is not the param"]),
+        ("params: {lr: 1, b: 2}\nrun: {cmd: 'lr {{ b }}'}", ["nothing uses the param 'lr'"]),
+    ],
+)
+def test_params_that_nothing_uses(
+    tmp_path: Path, environment: dict[str, str], text: str, unused: list[str]
+) -> None:
+    (tmp_path / "reads.py").write_text("json.loads(os.environ['POLYAXON_PARAMS'])")
+    (tmp_path / "e.yml").write_text(text)
+    made = plan_experiment(ExperimentOptions(str(tmp_path / "e.yml"), site="testbed"), environment)
+    assert [one.message for one in made.warnings if "param" in one.message] == unused
+
+
 def test_the_options_that_change_a_file_or_name_other_files() -> None:
     options = ExperimentOptions("a.yml", "lumi", (), (("lr", "1"),), (("name", "b"),), "kubeflow", "c")
     assert options.changes == ["-p", "lr=1", "--set", "name=b", "--from", "kubeflow", "--name", "c"]

@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
+from hpcdist.base.errors import did_you_mean
+
 ARTIFACTS: Final = "artifacts_path"
 """The variable of the command for Polyaxon's folder of code, where the job was submitted."""
 
@@ -92,8 +94,12 @@ def unknown_names(text: str, own: Collection[str] = (), *, in_param: bool = Fals
     """
     for expression in _EXPRESSION.findall(text) if "{{" in text or "{%" in text else ():
         for match in _NAME.finditer(_PARAMS.sub("", expression) if in_param else expression):
-            if match[1] not in own:
-                yield _unknown(match[0], match[1], re.sub(r"\W.*", "", match[2][1:]))
+            key = re.sub(r"\W.*", "", match[2][1:])
+            if match[1] == "params" and own and not in_param:
+                if key not in own:
+                    yield Unknown(match[0], f"there is no param {key!r}", did_you_mean(key, own))
+            elif match[1] not in own:
+                yield _unknown(match[0], match[1], key)
         words = _WORD.findall(_QUOTED.sub("", _PARAMS.sub("", expression)))
         if in_param and any(word in own for word in words):
             yield unfilled(expression)
