@@ -290,7 +290,7 @@ def _unknown_sites(
 
 
 def _scripts(file: str, plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the scripts in the experiment file's folder that the command, or one of them, runs, with texts."""
+    """Yield the scripts in the experiment file's folder that the command, or one of them, runs."""
     scripts = [*node_launches.scripts_of(plan.identity.command)] if file != "-" else []
     for script in scripts:  # it grows
         try:
@@ -310,7 +310,7 @@ def _script_warnings(plan: Plan, scripts: Mapping[str, str]) -> Iterator[Problem
 
 
 def _unused_params(read: load.Native, scripts: Iterable[str]) -> Iterator[Problem]:
-    """Yield a warning for each param of a native file that nothing uses, unless a script reads all of them."""
+    """Yield a warning for each param of a native file that nothing uses, and no script reads."""
     params, run = read.document.data.get("params"), read.document.data.get("run")
     if read.origins or not isinstance(params, Map) or any(map(_READS_PARAMS.search, scripts)):
         return
