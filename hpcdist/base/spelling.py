@@ -41,9 +41,9 @@ def _difference(word: str, choice: str) -> int:
     if mine == theirs or "".join(mine) == "".join(theirs):
         return 0
     rest, other = _without_common(mine, theirs)
-    if len(rest) == len(other) < len(mine) and all(map(_abbreviates, rest, other)):
-        return 2
-    return _misspelling("".join(rest), "".join(other)) if max(len(word), len(choice)) >= _SHORT else _OTHER
+    abbreviates = len(rest) == len(other) < len(mine) and all(map(_abbreviates, rest, other))
+    edits = _misspelling("".join(rest), "".join(other)) if max(len(word), len(choice)) >= _SHORT else _OTHER
+    return min(edits, 2) if abbreviates else edits
 
 
 def _misspelling(mine: str, theirs: str) -> int:

@@ -44,6 +44,10 @@ class GpuAmount(Amount, frozen=True):
     request.
     """
 
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("type", "model", "gpu_type"), "write `environment: {node_selector: {gpu_type: TYPE}}`"
+    )
+
     trials_per_gpu: int | None = None
     """How many trials of a packed search share each GPU."""
 

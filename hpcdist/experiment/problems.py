@@ -283,6 +283,8 @@ def _replica_problems(
 
 # --- Problems of amounts and of what is recorded
 
+_LEAST_MEMORY: Final = 64
+"""MiB: a replica that gets less cannot start Python."""
 _OF_TRIALS: Final = ("environment", "resources")
 _LONGEST: Final = 3600
 
@@ -295,6 +297,9 @@ def resource_problems(resources: Resources, path: Path) -> Iterator[Problem]:
         for key, number in (("requests", requests), ("limits", limits)):
             if number is not None and (number < 0 or not math.isfinite(number)):
                 yield Problem(f"{number:g} is not a valid amount of {name}", (*path, name, key))
+            elif name == "memory" and number is not None and 0 < number < _LEAST_MEMORY:
+                hint = f"write `{number:g}G` for gigabytes"
+                yield Problem(f"{number:g} is {number:g} MiB", (*path, name, key), hint, "warning")
             elif name == "gpu" and number is not None and number != int(number):
                 yield Problem(
                     f"{number:g} GPUs cannot be requested: a batch system assigns whole GPUs",

@@ -193,6 +193,8 @@ class Restart(Model, frozen=True):
     Each run of it is an attempt, which finds the checkpoints of the earlier ones in ``HPCDIST_CHECKPOINTS``.
     """
 
+    main = "max"
+
     on: tuple[End, ...] = ("timeout", "preempt", "node_failure", "failure")
     """The ends after which another attempt starts: the time limit, the loss of the nodes to a more important
     job, the loss of a node, and a failure of the program."""

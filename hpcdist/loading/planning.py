@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hpcdist.base import ownership, resources
 from hpcdist.base.errors import ConfigError, Path, Place, PlanError, Problem, located, preceded_by, warning
-from hpcdist.base.tree import Document, Map, value_at
+from hpcdist.base.tree import Document, Map, Seq, value_at
 from hpcdist.base.words import slug
 from hpcdist.experiment.batch import Dependency
 from hpcdist.experiment.model import Experiment
@@ -147,7 +147,7 @@ def plan_experiment(
         plan = make_plan(experiment, chosen.site, origins(document))
     warned = (note for note in plan.notes if note.severity == "warning")
     scripts = dict(_scripts(options.file, plan))
-    more = (*_script_warnings(plan, scripts), *_unused_params(read, scripts.values()))
+    more = (*_script_warnings(plan, scripts), *_param_warnings(read, scripts.values()))
     warnings = located_once((*warned, *more), document)
     return Planned(document, experiment, chosen, plan, (*so_far, *warnings), loaded.trials, own)
 
@@ -309,14 +309,18 @@ def _script_warnings(plan: Plan, scripts: Mapping[str, str]) -> Iterator[Problem
         yield from map(warning, node_launches.script_advice(plan, script, head))
 
 
-def _unused_params(read: load.Native, scripts: Iterable[str]) -> Iterator[Problem]:
-    """Yield a warning for each param of a native file that nothing uses, and no script reads."""
+def _param_warnings(read: load.Native, scripts: Iterable[str]) -> Iterator[Problem]:
+    """Yield a warning for each param of a native file that nothing uses, and for lists in the command."""
     params, run = read.document.data.get("params"), read.document.data.get("run")
     if read.origins or not isinstance(params, Map) or any(map(_READS_PARAMS.search, scripts)):
         return
     command = str(run.get("cmd")) if isinstance(run, Map) else ""
-    for name in params:
-        if not any(trials.uses(read.document, name)):
+    for name, value in params.items():
+        if isinstance(value, Seq) and re.search(rf"\{{\{{-? *(?:params\.)?{name} *-?\}}\}}", command):
+            what = f"the param {name!r} is a list, and the command gets all of it"
+            values = f"hptuning: {{matrix: {{{name}: {{values: {[*value]}}}}}}}"
+            yield Problem(what, ("params", name), f"for a trial with each value write `{values}`", "warning")
+        elif not any(trials.uses(read.document, name)):
             shown = re.search(rf"\$\{{{name}\}}|\$?\{{{name}\}}|\${name}\b", command)
             what = (
                 f"{shown[0]} in the command is not the param" if shown else f"nothing uses the param {name!r}"

@@ -26,6 +26,7 @@ MACHINES = ["A100", "C5", "C50", "P4000", "P5000", "V100"]
         # one letter left out, added, replaced, exchanged with the next
         ("replcas", ENVIRONMENT, "replicas"),
         ("replicass", ENVIRONMENT, "replicas"),
+        ("n_worker", ["n_workers", "worker"], "n_workers"),
         ("replivas", ENVIRONMENT, "replicas"),
         ("repilcas", ENVIRONMENT, "replicas"),
         ("eplicas", ENVIRONMENT, "replicas"),

@@ -35,6 +35,7 @@ def gpus(count: float) -> dict[str, object]:
         {"resources": gpus(0.5)},
         {"resources": {"cpu": {"requests": 3, "limits": 2}}},
         {"resources": {"memory": {"requests": "2G", "limits": "1G"}}},
+        {"resources": {"memory": {"requests": 16}}},
         {"resources": {"cpu": {"requests": float("inf")}}},
         {"resources": {"tpu": {"limits": 8}}},
         {"replicas": {"n_workers": -1}},

@@ -67,6 +67,11 @@ def test_warnings_precede_the_error(tmp_path: Path, environment: dict[str, str])
         ("params: {lr: 1}\nrun: {cmd: 'python t.py {lr}'}", ["{lr} in the command is not the param"]),
         ("params: {lr: 1}\nrun: {cmd: 'python t.py $lr'}", ["$lr in the command is not the param"]),
         ("params: {lr: 1, b: 2}\nrun: {cmd: 'lr {{ b }}'}", ["nothing uses the param 'lr'"]),
+        (
+            "params: {lr: [1, 2]}\nrun: {cmd: 'a {{ lr }}'}",
+            ["the param 'lr' is a list, and the command gets all of it"],
+        ),
+        ("params: {lr: [1, 2]}\nrun: {cmd: \"a {{ lr|join(',') }}\"}", []),
     ],
 )
 def test_params_that_nothing_uses(

@@ -132,11 +132,23 @@ def framework_of(experiment: Experiment) -> Framework:
     return frameworks.get(experiment.framework) if experiment.framework else PLAIN
 
 
+_OTHER_NAMES: Final = {
+    **dict.fromkeys(("torch", "ddp", "fsdp", "torchrun", "torch_distributed"), "pytorch"),
+    **dict.fromkeys(("tf", "keras", "tensorflow2"), "tensorflow"),
+    **dict.fromkeys(("hvd", "horovodrun"), "horovod"),
+    **dict.fromkeys(("hf", "huggingface", "transformers", "trl"), "accelerate"),
+    **dict.fromkeys(("pl", "pytorch_lightning", "fabric"), "lightning"),
+    **dict.fromkeys(("openmpi", "mpirun", "mpi4py", "srun"), "mpi"),
+}
+"""Other names that users write for a framework."""
+
+
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
     """Yield the problems of the framework's name, roles and section, and of sections without a framework."""
     name = experiment.framework
     if name is not None and name not in frameworks:
-        hint = did_you_mean(name, frameworks.names())
+        meant = _OTHER_NAMES.get(name.lower())
+        hint = f"write `framework: {meant}`" if meant else did_you_mean(name, frameworks.names())
         yield Problem(f"there is no framework {name!r}", ("framework",), hint)
         return
     section = experiment.environment.replicas or Replicas()
@@ -202,12 +214,20 @@ def _name_of(replica: Replica) -> str:
     return "the master" if replica.role == "master" else replica.name
 
 
+_SEARCHES: Final = dict.fromkeys(
+    ("sweep", "search", "grid", "grid_search", "hyperparameters", "parameters"),
+    "write `hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}` for a search, `params: {lr: 0.1}` for values",
+)
+
+
 def _section_problems(experiment: Experiment) -> Iterator[Problem]:
     """Yield what is wrong with the top-level keys that are not the experiment's own."""
     for name, section in experiment.sections.items():
         if name not in frameworks:
             home = section_for(name, section)
-            elsewhere = {name: f"it belongs to `{dotted(home)}`: check the indentation"} if home else {}
+            elsewhere = (
+                {name: f"it belongs to `{dotted(home)}`: check the indentation"} if home else _SEARCHES
+            )
             known = [*fields.key_names(Experiment), *frameworks.names()]
             yield fields.unknown_key(name, (), known, elsewhere)
         elif section is None:

@@ -33,6 +33,7 @@ def test_the_framework_of_an_experiment() -> None:
         ({}, []),
         ({"framework": "pytorhc"},
          ["framework: there is no framework 'pytorhc'; did you mean 'pytorch'?"]),
+        ({"framework": "DDP"}, ["framework: there is no framework 'DDP'; write `framework: pytorch`"]),
         ({"framework": "caffe"},
          [("framework: there is no framework 'caffe'; "
           "known: accelerate, chainermn, deepspeed, horovod, jax, lightning, mpi, mxnet, "
