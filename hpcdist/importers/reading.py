@@ -10,12 +10,16 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from hpcdist.base.errors import ConfigError, Key, Path, Place, Problem, dotted
 from hpcdist.base.tree import Document, Map, Seq, value_at
 from hpcdist.base.words import quote
 from hpcdist.importers import Imported
+
+_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+))")
+_DEFAULT: Final = re.compile(r"\$\{\w+:?-([^}]+)\}")
+"""A variable with a default value, which `envsubst` does not know."""
 
 
 class Reading:
@@ -27,6 +31,7 @@ class Reading:
         self.remarks: list[Problem] = []
         self.origins: dict[Path, Path] = {}
         self._done: set[Path] = set()
+        self._variables: dict[str, None] = {}
 
     # --- the foreign file
 
@@ -67,12 +72,20 @@ class Reading:
         return None
 
     def value_hint(self, value: object, hint: str) -> str:
-        """Return the hint for an invalid value: `envsubst` for a shell variable, else ``hint``."""
-        variable = re.match(r"\$\{?(\w+)", str(value))
-        file = self.data.place.file if self.data.place else "FILE"
-        if not variable:
+        """Return the hint for an invalid value: `envsubst` for shell variables, else ``hint``.
+
+        `envsubst` gets the names of all that were refused so far, and leaves other variables as they are.
+        """
+        names = [braced or plain for braced, plain in _VARIABLE.findall(str(value))]
+        if not names:
             return hint
-        return f"fill it in first: `{variable[1]}=... envsubst < {quote(file)} > filled.yml`"
+        if default := _DEFAULT.fullmatch(str(value)):
+            return f"write its value, such as {default[1]}: nothing fills in `{value}`"
+        self._variables.update(dict.fromkeys(names))
+        values = " ".join(f"{name}=..." for name in self._variables)
+        shell = quote(" ".join(f"${name}" for name in self._variables))
+        file = self.data.place.file if self.data.place else "FILE"
+        return f"fill it in first: `{values} envsubst {shell} < {quote(file)} > filled.yml`"
 
     def section(self, *path: str | int) -> bool:
         """Return whether there is a section; refuse anything else."""

@@ -61,6 +61,8 @@ spec:
         MPI.replace("COMMAND", "[mpirun, -N, all, t]"),
         TORCH.replace("COMMAND", "[t]").replace("replicas: 2", "replicas: $NODES"),
         TORCH.replace("COMMAND", "[t], resources: {limits: {nvidia.com/gpu: '${GPUS}'}}"),
+        TORCH.replace("COMMAND", "[t, $D/t], resources: {limits: {cpu: '${A}', memory: '${B}Gi'}}"),
+        TORCH.replace("COMMAND", "[t], resources: {limits: {nvidia.com/gpu: '${GPUS:-8}'}}"),
         TORCH.replace("COMMAND", "[t], resources: {claims: [{name: imex-channel}, {name: gpus}]}"),
         TORCH.replace("[{name: pytorch, command: COMMAND}]", "{name: pytorch, command: [t]}"),
         TORCH.replace("[{name: pytorch, command: COMMAND}]", "[]"),
