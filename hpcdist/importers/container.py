@@ -34,7 +34,8 @@ _KINDS: Final = {
 _FABRIC: Final = "the site file configures network and disks"
 _NO_AMOUNT: Final = re.compile(
     r"ephemeral-storage|hugepages-.*|vpc\.amazonaws\.com/efa|(?:.*\.)?rdma/.*|networking\.gke\.io.*"
-    r"|[\w.-]+/(?:\w*(?:mlnx|rdma|roce|sriov|hostdev|macvlan|hca)\w*|resibp\w*|ib\w?|nics?)"
+    r"|[\w.-]+/(?:[\w-]*(?:mlnx|rdma|roce|sriov|hostdev|macvlan|hca|infiniband)[\w-]*"
+    r"|resibp\w*|ib(?:[\d_p-][\w-]*)?|nics?|cx\d\w*)"
 )
 """Resources for disks and network devices, by the names of their device plug-ins."""
 _CHANNEL: Final = re.compile(r"channel|domain|imex|rdma|roce", re.IGNORECASE)

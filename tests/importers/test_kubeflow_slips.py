@@ -94,3 +94,21 @@ def test_a_command_of_a_worker_of_any_type_is_a_warning(command: str, wording: W
         "[{image: i}]", f"[{{image: i, command: {command}}}]"
     )
     wording(remarks_of(text))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nvidia.com/rdma-vf", "nvidia.com/sriov-rdma-vf", "nvidia.com/rdma_ib", "nvidia.com/rdma0",
+     "nvidia.com/mlnx-vf", "nvidia.com/ib-sriov", "nvidia.com/ib0", "nvidia.com/infiniband", "nvidia.com/cx7",
+     "rdma/hca", "openshift.io/mlnxnics", "nvidia.com/resibp24s0", "networking.gke.io.networks/rdma-0"],
+)  # fmt: skip
+def test_a_device_of_the_network_has_no_effect(name: str) -> None:
+    text = TORCH.replace("COMMAND", f"[t], resources: {{limits: {{{name}: 1}}}}")
+    assert [line for line in remarks_of(text) if name in line and "no effect" not in line] == []
+    assert errors_of(text) == []
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/vf", "example.com/ibex", "google.com/tpu"])
+def test_another_device_is_refused(name: str) -> None:
+    [error] = errors_of(TORCH.replace("COMMAND", f"[t], resources: {{limits: {{{name}: 1}}}}"))
+    assert f"batch systems have no resource {name!r}" in error
