@@ -37,7 +37,7 @@ from hpcdist.importers.azure.pipelines import (
 )
 from hpcdist.importers.container import escape_templates, export_hint, finish_with_command
 from hpcdist.importers.job import ForeignJob, Sourced, put_name
-from hpcdist.importers.polyaxon.normalise import joined
+from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading, one_of
 
 # --- Variables that Azure sets for a command, and their equivalents here
