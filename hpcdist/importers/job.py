@@ -22,6 +22,7 @@ _SECTIONS: Final = {
     "ps": "environment.replicas.default_ps",
     "evaluator": "environment.replicas.evaluator",
 }
+_NNODES: Final = re.compile(r"--nnodes[=\s]\s*['\"]?(\d+)\b(?!:)")
 _COUNTS: Final = {"worker": "environment.replicas.n_workers", "ps": "environment.replicas.n_ps"}
 
 
@@ -125,6 +126,14 @@ def take_image(job: ForeignJob, read: Reading, images: Sequence[Sourced]) -> Non
         if other.value != images[0].value:
             why = f"a job has one image, and {images[0].value} is the image of the other replicas"
             read.refuse(*other.source, why=why, hint="write the same one for all")
+
+
+def keep_nodes(job: ForeignJob, command: str, total: int, each: str | None, *source: str | int) -> None:
+    """Request a node for each replica where the file counts nodes, or the processes of one (``each``)."""
+    counted = _NNODES.search(command)
+    is_each = each is not None and each.isdecimal() and int(each) > 1
+    if total > 1 and (int(counted[1]) == total if counted else is_each):
+        job.nodes = Sourced(total, source)
 
 
 def put_name(read: Reading, name: object, *source: str | int) -> None:

@@ -16,7 +16,7 @@ from hpcdist.base.errors import ConfigError, Key, Path, Problem, did_you_mean, e
 from hpcdist.base.tree import Map
 from hpcdist.base.units import Walltime
 from hpcdist.importers import Imported, container
-from hpcdist.importers.job import ForeignJob, Sourced, put_name
+from hpcdist.importers.job import ForeignJob, Sourced, keep_nodes, put_name
 from hpcdist.importers.kubeflow import katib
 from hpcdist.importers.kubeflow.pod import container_of, pod
 from hpcdist.importers.kubeflow.replicas import (
@@ -94,6 +94,7 @@ def torch_program(
     if not parts:
         return
     total = sum(role.number for role in found.values())
+    keep_nodes(job, parts[0].command, total, each, *(source if each else parts[0].pod.command_path))
     lines = _torchruns(read, parts, total, each)
     if lines:
         if restarts:
