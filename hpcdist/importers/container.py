@@ -359,3 +359,77 @@ class Quoting:
 
     def _next_line(self) -> None:
         self.within = self._pending[0].within if self._pending else ""
+
+
+# --- Loops in which a command waits until other pods answer: without pods they never end
+
+_LEAD: Final = r"(?P<lead>(?:\A|[;&|\n{(]|\b(?:do|then|else)\b)\s*)"
+_LOOP: Final = re.compile(
+    _LEAD + r"(?P<head>(?:until|while|for)\b(?:\\\n|[^;\n])*)(?:;|\n)\s*do\b"
+    r"(?P<body>(?:(?!\b(?:do|done)\b).)*)\bdone\b(?:[ \t]*\d?[<>]+&?[ \t]*\S+)*", re.DOTALL
+)  # fmt: skip
+_SSHD: Final = re.compile(
+    _LEAD + r"(?:/usr/sbin/sshd\b[^;&|\n]*|(?:service +|/etc/init\.d/)sshd? +(?:re)?start\b)"
+)
+_ASKS: Final = re.compile(
+    r"(?:until|while\s+!)\s+(?:timeout\s+\S+\s+)?(?:sshpass\s+\S+\s+\S+\s+)?"
+    r"(ssh|ssh-keyscan|nslookup|getent|ping|host|dig|nc)\s.*", re.DOTALL
+)  # fmt: skip
+_IDLE: Final = re.compile(
+    r"\s*(?:(?:if|then|elif|else|fi)\b\s*)*"
+    r"(?:(?:sleep|echo|printf|date|let|exit|return|break|continue|true)\b.*|:|\[.*|\(\(.*|\w+=.*|\0)?\s*",
+    re.DOTALL,
+)  # fmt: skip
+"""A statement that only waits or reports; NUL stands for a loop that does."""
+_CLEAN: Final = (
+    (re.compile(r"[^\n;&|]*\|\s*\0"), "\0"),
+    (re.compile(r"(\b(?:then|do|else)\s+|[{(]\s*)\0"), r"\1:"),
+    (re.compile(r"[ \t]*(?:&&|;)[ \t]*\0(?=[ \t]*(?:\n|\Z))"), ""),
+    (re.compile(r"\0[ \t]*(?:\|\|[^;&\n]*)?(?:;|&&|\n|\Z)\s*"), ""),
+    (re.compile(r"\0"), ":"),
+)
+
+
+def without_waits(command: str) -> tuple[str, str]:
+    """Return a command without the loops that wait for other pods, and the head of the first, or "".
+
+    Raises:
+        ValueError: with the head of a loop that waits for an sshd and does more.
+    """
+    heads: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        head, idle = (
+            match["head"].strip(),
+            all(map(_IDLE.fullmatch, re.split(r"[;\n]|&&|\|\|", match["body"]))),
+        )
+        asks = _ASKS.fullmatch(head)
+        if asks and not idle and asks[1].startswith("ssh"):
+            raise ValueError(head)
+        if not idle or not (asks or "\0" in match["body"]):
+            return match[0]
+        heads.extend([head] if asks else [])
+        return f"{match['lead']}\0"
+
+    text, before = _SSHD.sub(r"\g<lead>\0", command), ""
+    while text != before:
+        text, before = _LOOP.sub(replacement, text), text
+    if text == command:
+        return command, ""
+    for pattern, instead in _CLEAN:
+        text = pattern.sub(instead, text)
+    return (text.strip(), heads[0] if heads else "sshd") if text.strip() else (command, "")
+
+
+def drop_waits(read: Reading, command: str, *path: str | int) -> str:
+    """Return a command without the loops that wait for other pods, with a warning."""
+    why = "all nodes are allocated before anything starts, and none has an sshd of the job"
+    try:
+        text, head = without_waits(command)
+    except ValueError as error:
+        why = f"no node has an sshd of the job, so `{error}` would wait until the time limit"
+        read.refuse(*path, why=why, hint="remove the loop: all nodes are allocated before anything starts")
+        return command
+    if head:
+        read.warn(*path, why=f"`{head}` has no effect: {why}")
+    return text

@@ -197,7 +197,9 @@ _SIDECARS: Final = re.compile(
     re.IGNORECASE,
 )
 """Containers for network, logs or monitoring, which the program does not need."""
-_WAITS: Final = re.compile(r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*|discover_hosts)\b")
+_WAITS: Final = re.compile(
+    r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*|discover_hosts)\b|(?:until|!)\s+ssh\b"
+)
 _SLEEPS: Final = re.compile(r"(?:\S*sh -\w*c )?sleep \S+")
 
 
@@ -366,11 +368,12 @@ def container_of(
     named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
     known = {name: value for name, value in env.items() if "$HPCDIST_" not in value}
     elsewhere = preset | (named - known.keys())
-    command = words_of(read, path)
+    command, command_path = words_of(read, path), container.command_path(read, *path)
+    text = None if command is None else shell_text(command, known, elsewhere)
     return Pod(
         path=path,
-        command_path=container.command_path(read, *path),
-        command=None if command is None else shell_text(command, known, elsewhere),
+        command_path=command_path,
+        command=text and container.drop_waits(read, text, *command_path),
         args=quoted_words(arguments_of(read, path), known, frozenset(elsewhere - known.keys())),
         folder=filled_in(read.word(*path, "workingDir") or "", known, ()),
         env=env,

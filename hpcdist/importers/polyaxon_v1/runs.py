@@ -508,6 +508,8 @@ def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -
     container.ignore_set_keys(read, container.IGNORED | _OLD_SPELLING, *where)
     image = read.text(*where, "image")
     command, args = _program(read, texts, where, env, of_mpi=of_mpi)
+    if command:
+        command = container.drop_waits(read, command, *container.command_path(read, *where))
     return RoleCount(
         path=path,
         count=1
