@@ -162,6 +162,18 @@ class CloudMachine(NamedTuple):
         return {name: {"requests": number} for name, number in amounts.items() if number}
 
 
+_MODEL: Final = re.compile(r"(?:[ahbvpktl]|gh|gb|mi)\d{1,4}[a-z]?")
+_MEMORY: Final = re.compile(r"\d{2,3}gb?")
+
+
+def product_type(text: str) -> str:
+    """Return the type of a product: ``a100-80g`` of ``NVIDIA-A100-SXM4-80GB``."""
+    parts = re.split(r"[^a-z0-9]+", text.lower())
+    model = next(filter(_MODEL.fullmatch, parts), "")
+    memory = next(filter(_MEMORY.fullmatch, parts), "")
+    return "-".join(filter(None, (model, memory.removesuffix("b")))) if model else ""
+
+
 def on_machine(read: Reading, kind: CloudMachine | None, *source: str | int) -> Role:
     """Return a role that requests the resources of a machine, and prefers its type of GPU."""
     if kind is None or not any(kind):

@@ -38,6 +38,7 @@ from hpcdist.importers.kubeflow.replicas import (
     worker_first,
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
+from hpcdist.importers.node_job import check_nodes
 from hpcdist.importers.reading import Reading
 
 # --- PyTorchJob of Kubeflow's training operator, and of the operator before it
@@ -143,25 +144,11 @@ def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -
         lines.append(line)
     both = list(zip(lines, parts, strict=True))
     for where, line in {part.pod.command_path: line for line, part in both}.items():
-        _check_nodes(read, line.nodes, total, where)
+        check_nodes(read, line.nodes, total, where)
     variants = {(line.command, line.per_node or each, part.pod.folder) for line, part in both}
     same_env = all(part.pod.env == parts[0].pod.env for part in parts)
     known = all(_processes(line.per_node or each, part) for line, part in both)
     return lines if len(variants) == 1 and same_env and known else []
-
-
-def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
-    """Compare the number of nodes of torchrun, which may be a range, with the replicas."""
-    least, _, most = nodes.partition(":")
-    if not nodes or "$" in nodes or nodes == str(total):
-        return
-    if not (least.isdecimal() and (most or least).isdecimal()):
-        read.refuse(*where, why=f"{nodes!r} is not a number of replicas", hint=f"write --nnodes={total}")
-    elif int(least) <= total <= int(most or least):
-        read.warn(*where, why=f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed")
-    else:
-        why = f"torchrun waits for {nodes} replicas, but the job has {total}"
-        read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
 
 
 def _processes(each: str | None, part: Part) -> int | None:

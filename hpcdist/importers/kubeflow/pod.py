@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.errors import Path
 from hpcdist.importers import container
-from hpcdist.importers.job import Role
+from hpcdist.importers.job import Role, product_type
 from hpcdist.importers.reading import Reading
 
 # --- What a Kubernetes container runs, ``command`` and ``args``, as shell text
@@ -128,8 +128,6 @@ _PRODUCTS: Final = frozenset({
     "karpenter.k8s.aws/instance-gpu-name", "gpu.nvidia.com/model", "gpu.nvidia.com/class",
 })  # fmt: skip
 _INSTANCES: Final = frozenset({"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"})
-_MODEL: Final = re.compile(r"(?:[ahbvpktl]|gh|gb|mi)\d{1,4}[a-z]?")
-_MEMORY: Final = re.compile(r"\d{2,3}gb?")
 _OF_INSTANCES: Final = {
     "p2": "k80", "p3": "v100", "p4d": "a100-40g", "p4de": "a100-80g", "p5": "h100", "p5e": "h200",
     "p5en": "h200", "p6-b200": "b200", "g4dn": "t4", "g5": "a10g", "g6": "l4", "g6e": "l40s",
@@ -141,20 +139,12 @@ _OF_INSTANCES: Final = {
 def gpu_type(labels: Mapping[str, object]) -> tuple[str, str]:
     """Return the label that names a GPU, and its type in native form; two empty texts if none does."""
     for label, value in labels.items():
-        if label in _PRODUCTS and (name := _of_product(str(value))):
+        if label in _PRODUCTS and (name := product_type(str(value))):
             return label, name
         instance = re.sub(r"^ml\.|\.[^.]*$|-\d+g$|-\d+$", "", str(value).lower())
         if label in _INSTANCES and instance in _OF_INSTANCES:
             return label, _OF_INSTANCES[instance]
     return "", ""
-
-
-def _of_product(text: str) -> str:
-    """Return the type of a product: ``a100-80g`` of ``NVIDIA-A100-SXM4-80GB``."""
-    parts = re.split(r"[^a-z0-9]+", text.lower())
-    model = next(filter(_MODEL.fullmatch, parts), "")
-    memory = next(filter(_MEMORY.fullmatch, parts), "")
-    return "-".join(filter(None, (model, memory.removesuffix("b")))) if model else ""
 
 
 # --- A pod template of a Kubeflow job
