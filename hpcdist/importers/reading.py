@@ -167,13 +167,19 @@ class Reading:
     def finish(self) -> Imported:
         """Return the native form, with an error for each key that was neither read nor reported."""
         for path in self._unread_keys(self.data, ()):
-            self._remark(
-                _key(path),
-                f"unknown key {dotted(path)!r}",
-                "remove it",
-                "error",
-            )
+            why, hint = f"unknown key {dotted(path)!r}", "remove it"
+            if section := self._empty_before(path):
+                why = f"the lines under `{section}:` have lost their indentation"
+                hint = f"indent `{path[-1]}` by two spaces, and what belongs to it by two more"
+            self._remark(_key(path), why, hint, "error")
         return Imported(self.native, tuple(self.remarks), dict(self.origins))
+
+    def _empty_before(self, path: Path) -> str:
+        """Return the key before an unknown one that has no value, "" if it has one."""
+        above = self.peek(*path[:-1])
+        keys = list(above) if isinstance(above, Map) else []
+        at = keys.index(str(path[-1])) if keys else 0
+        return keys[at - 1] if at and above[keys[at - 1]] is None else ""
 
     def _remark(self, path: Path, message: str, hint: str, severity: Any) -> None:
         self.remarks.append(Problem(message, path, hint, severity, self.place(*path)))

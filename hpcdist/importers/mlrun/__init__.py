@@ -410,7 +410,11 @@ def _function(read: Reading, job: ForeignJob, base: Path) -> None:
 
 
 def _image(read: Reading, job: ForeignJob, path: Path) -> None:
-    if image := read.text(*path, "image"):
+    image = read.text(*path, "image") or ""
+    if image.startswith("."):
+        why = f"{image} is not used: it is in the registry of MLRun's server"
+        read.warn(*path, "image", why=why, hint="give `--set build.image=REGISTRY/NAME`")
+    elif image:
         job.image = Sourced(image, (*path, "image"))
 
 
