@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
-from hpcdist.base.words import join_commands, quote
-from hpcdist.importers import Imported
+from hpcdist.base.words import join_commands
+from hpcdist.importers import Imported, node_job
 from hpcdist.importers.container import escape_templates, ignore_set_keys, quantity
 from hpcdist.importers.job import ForeignJob, Role, Sourced, product_type
-from hpcdist.importers.node_job import HOSTS, NodeJob, begin, finish, node_role, put_node_job, take_variable
 from hpcdist.importers.reading import Reading
 
 _TYPES: Final = {
@@ -42,7 +41,6 @@ _IGNORED: Final = {
     **dict.fromkeys(("startup_order", "stop_criteria"), "all nodes start together, and end with the program"),
 }  # fmt: skip
 _REFUSED: Final = {
-    "groups": ("the nodes run different commands", "write an experiment for each, or one with `replicas`"),
     "schedule": ("jobs are not repeated", "use cron"),
     "entrypoint": ("the image's own program is not replaced", "write it in `commands`"),
     "docker": ("a batch job starts no containers itself", "name its image in `image`"),
@@ -54,7 +52,7 @@ class Dstack:
 
     def recognises(self, data: Map) -> bool:
         """Tell by the type, beside another key of a configuration."""
-        return data.get("type") in ("task", *_TYPES) and bool(_KEYS & data.keys())
+        return data.get("type") in ("task", *_TYPES) and bool({*_KEYS, *_IGNORED} & data.keys())
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -65,7 +63,10 @@ class Dstack:
         if (kind := data["type"]) in _TYPES:
             why = f"this is a {kind} of dstack: {_TYPES[kind]}, and hpcdist runs batch jobs"
             Reading(data).fail("type", why=why, hint="give a file with `type: task`")
-        read, job = begin(data, _IGNORED, _REFUSED)
+        if data.get("groups"):
+            hint = "write an experiment for each, or one with `replicas`"
+            Reading(data).fail("groups", why="the nodes run different commands", hint=hint)
+        read, job = node_job.begin(data, _IGNORED, _REFUSED)
         read.get("type")
         if image := read.word("image"):
             job.image = Sourced(escape_templates(image), ("image",))
@@ -75,11 +76,12 @@ class Dstack:
         nodes, role = read.whole("nodes", least=1) or 1, _resources(read)
         read.get("commands")
         commands = [read.word("commands", at) or "" for at, _ in read.items("commands")]
-        if folder := read.word("working_dir"):
-            commands.insert(0, f"cd {quote(folder)}")
-        text, variables = join_commands(commands), _variables_of_a_node(nodes, role.gpus, read.peek("name"))
-        put_node_job(read, job, NodeJob("dstack", nodes, ("nodes",), role, text, ("commands",), variables))
-        return finish(read, job)
+        text = node_job.in_folder(read.word("working_dir") or "", join_commands(commands))
+        variables = _variables_of_a_node(nodes, role.gpus, read.peek("name"))
+        node_job.put(
+            read, job, node_job.NodeJob("dstack", nodes, ("nodes",), role, text, ("commands",), variables)
+        )
+        return node_job.finish(read, job)
 
 
 IMPORTER: Final = Dstack()
@@ -88,8 +90,8 @@ IMPORTER: Final = Dstack()
 def _variables_of_a_node(nodes: int, gpus: int, name: object) -> Mapping[str, str]:
     known = {
         "NODES_NUM": nodes, "GPUS_PER_NODE": gpus, "GPUS_NUM": nodes * gpus, "NODE_RANK": "$HPCDIST_NODE",
-        "MASTER_NODE_IP": "$HPCDIST_HEAD_ADDRESS", "NODES_IPS": HOSTS, "MPI_HOSTFILE": "$HPCDIST_HOSTFILE",
-        "RUN_ID": "$HPCDIST_JOB_ID", "RUN_NAME": name or "$HPCDIST_JOB_ID",
+        "MASTER_NODE_IP": "$HPCDIST_HEAD_ADDRESS", "NODES_IPS": node_job.HOSTS, "RUN_ID": "$HPCDIST_JOB_ID",
+        "MPI_HOSTFILE": "$HPCDIST_HOSTFILE", "RUN_NAME": name or "$HPCDIST_JOB_ID",
     }  # fmt: skip
     return {f"DSTACK_{name}": str(value) for name, value in known.items()}
 
@@ -102,7 +104,7 @@ def _variables(read: Reading, job: ForeignJob) -> None:
         name, equals, value = (read.word("env", at) or "").partition("=")
         pairs.append((name, value if equals else None, ("env", at)))
     for name, text, path in pairs:
-        take_variable(read, job, name, text, *path)
+        node_job.take_variable(read, job, name, text, *path)
 
 
 def _resources(read: Reading) -> Role:
@@ -112,7 +114,7 @@ def _resources(read: Reading) -> Role:
     memory = _least(read, read.peek("resources", "memory"), "resources", "memory")
     cpus = str(read.peek("resources", "cpu") or "").rpartition(":")[2]
     amounts = {"gpu": gpus, "cpu": _least(read, cpus, "resources", "cpu"), "memory": memory / 2**20}
-    return node_role(kind, amounts, ("resources",), ("resources", "gpu"))
+    return node_job.role_of(kind, amounts, ("resources",), ("resources", "gpu"))
 
 
 def _least(read: Reading, value: object, *path: str) -> float:

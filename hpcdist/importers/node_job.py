@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
+from hpcdist.base.words import join_commands, quote
 from hpcdist.importers import Imported
 from hpcdist.importers.container import (
     escape_templates,
@@ -76,6 +77,13 @@ def finish(read: Reading, job: ForeignJob) -> Imported:
     return finish_with_command(read)
 
 
+def in_folder(folder: str, command: str) -> str:
+    """Return a command with a change to a folder; ``~`` is the home directory."""
+    folder = folder.rstrip("/")
+    word = f"~/{quote(folder[2:])}" if folder.startswith("~/") else quote(folder)
+    return command if folder in ("", ".") else join_commands([f"cd {word}", command])
+
+
 def take_variable(read: Reading, job: ForeignJob, name: str, text: str | None, *path: str | int) -> None:
     """Take a variable; warn of one whose value is not in the file, or is a secret."""
     if text is None or _SECRET.search(text):
@@ -84,13 +92,13 @@ def take_variable(read: Reading, job: ForeignJob, name: str, text: str | None, *
         job.env[name] = Sourced(escape_templates(text), path)
 
 
-def node_role(kind: str, amounts: Mapping[str, float], path: Path, gpu_path: Path) -> Role:
+def role_of(kind: str, amounts: Mapping[str, float], path: Path, gpu_path: Path) -> Role:
     """Return what a node needs, with memory in MiB, and its type of GPU."""
     found = {name: {"requests": math.ceil(number)} for name, number in amounts.items() if number > 0}
     return Role(None, (), found, path, {"gpu_type": kind} if kind and "gpu" in found else None, gpu_path)
 
 
-def put_node_job(read: Reading, job: ForeignJob, found: NodeJob) -> None:
+def put(read: Reading, job: ForeignJob, found: NodeJob) -> None:
     """Take the nodes, what each needs, and the command."""
     if not found.command.strip():
         read.refuse(*found.source, why="there is no command", hint="write the command to run")

@@ -8,36 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
-from hpcdist.base.words import join_commands, quote
-from hpcdist.importers import Imported
+from hpcdist.importers import Imported, node_job
 from hpcdist.importers.container import escape_templates, ignore_set_keys
 from hpcdist.importers.job import ForeignJob, Role, Sourced, product_type
-from hpcdist.importers.node_job import HOSTS, NodeJob, begin, finish, node_role, put_node_job, take_variable
 from hpcdist.importers.reading import Reading
 
-_KEYS: Final = frozenset({"setup", "num_nodes", "file_mounts", "workdir", "envs", "secrets", "resources"})
+_KEYS: Final = {"setup", "num_nodes", "file_mounts", "workdir", "envs", "secrets", "resources", "config"}
 _CLOUD: Final = "the site is one place, with its own machines"
 _RESOURCES_IGNORED: Final = {
     **dict.fromkeys(
         ("cloud", "infra", "region", "zone", "instance_type", "use_spot", "disk_size", "disk_tier", "labels",
          "network_tier", "max_hourly_cost", "autostop", "local_disk", "priority", "priority_class",
-         "accelerator_args"), _CLOUD,
+         "accelerator_args", "ephemeral_storage"), _CLOUD,
     ),
     **dict.fromkeys(("job_recovery", "spot_recovery"), "`environment: {max_restarts: 3}` restarts the job"),
     "ports": "the nodes of a job reach each other on all ports",
 }  # fmt: skip
 _IGNORED: Final = {
-    **dict.fromkeys(("config", "experimental", "event_callback", "api_server", "inputs", "outputs"), _CLOUD),
+    **dict.fromkeys(
+        ("config", "experimental", "event_callback", "api_server", "api_server_access", "inputs", "outputs"),
+        _CLOUD,
+    ),
+    "volumes": "nothing is mounted; write the path of the site's own file system in the command",
     "pool": "the partition is `batch.partition`",
 }
-_REFUSED: Final = {
-    "service": ("a service serves a model: hpcdist runs batch jobs only", "remove it, if `run` ends"),
-    "volumes": ("volumes are not created", "write the path of the site's own file system in the command"),
-}
+_SERVICE: Final = ("a service serves a model: hpcdist runs batch jobs only", "remove it, if `run` ends")
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(?:[Gg]i?[Bb])?\+?")
 _ACCELERATOR: Final = re.compile(r"([\w.-]+?)(?::(\d+(?:\.\d+)?))?")
 
@@ -57,29 +56,31 @@ class SkyPilot:
         Raises:
             ConfigError: when it is a service, or has no command.
         """
-        read, job = begin(data, _IGNORED, _REFUSED)
+        read, job = node_job.begin(data, _IGNORED, {"service": _SERVICE})
         for section in ("envs", "secrets"):
             for name in read.keys(section):
-                take_variable(read, job, name, read.word(section, name), section, name)
+                node_job.take_variable(read, job, name, read.word(section, name), section, name)
         for key in read.keys("file_mounts"):
             hint = "put it where the nodes can read it, and write that path in the command"
             read.get("file_mounts", key)
             read.warn("file_mounts", key, why=f"nothing is copied or mounted at {key}", hint=hint)
-        nodes = read.whole("num_nodes", least=1) or 1
-        role = _resources(read, job)
+        nodes, role = read.whole("num_nodes", least=1) or 1, _resources(read, job)
         variables = _variables(nodes, role.gpus)
-        found = NodeJob("SkyPilot", nodes, ("num_nodes",), role, _command(read), ("run",), variables)
-        put_node_job(read, job, found)
+        found = node_job.NodeJob("SkyPilot", nodes, ("num_nodes",), role, _command(read), ("run",), variables)
+        node_job.put(read, job, found)
         _setup(read, job)
-        return finish(read, job)
+        return node_job.finish(read, job)
 
 
 IMPORTER: Final = SkyPilot()
 
 
 def _variables(nodes: int, gpus: int) -> Mapping[str, str]:
-    known = {"NUM_NODES": nodes, "NUM_GPUS_PER_NODE": gpus, "NODE_RANK": "$HPCDIST_NODE", "NODE_IPS": HOSTS}
-    return {f"SKYPILOT_{name}": str(value) for name, value in {**known, "TASK_ID": "$HPCDIST_JOB_ID"}.items()}
+    known = {
+        "NUM_NODES": nodes, "NUM_GPUS_PER_NODE": gpus, "NODE_RANK": "$HPCDIST_NODE",
+        "NODE_IPS": node_job.HOSTS, "TASK_ID": "$HPCDIST_JOB_ID",
+    }  # fmt: skip
+    return {f"SKYPILOT_{name}": str(value) for name, value in known.items()}
 
 
 def _command(read: Reading) -> str:
@@ -88,8 +89,7 @@ def _command(read: Reading) -> str:
     if isinstance(folder, Mapping):
         read.refuse("workdir", why="code is not fetched", hint="clone it, and submit the job there")
         return command
-    folder = (read.text("workdir") or ".").rstrip("/")
-    return command if folder == "." else join_commands([f"cd {quote(folder)}", command])
+    return node_job.in_folder(read.text("workdir") or "", command)
 
 
 def _setup(read: Reading, job: ForeignJob) -> None:
@@ -110,36 +110,34 @@ def _resources(read: Reading, job: ForeignJob) -> Role:
     top: Path = ("resources",)
     ignore_set_keys(read, _RESOURCES_IGNORED, *top)
     for key in ("any_of", "ordered"):
-        if options := list(read.items(*top, key)):
-            read.get(*top, key)
-            first = {name for _, item in options if isinstance(item, Map) for name in item}
-            why = f"of the {len(options)} choices the site has one" if len(options) > 1 else _CLOUD
-            read.warn(*top, key, why=why)
-            if "accelerators" in first and read.peek(*top, "accelerators") is None:
-                top = (*top, key, 0)
-    image = read.word("resources", "image_id") or ""
+        if options := list(read.items("resources", key)):
+            read.get("resources", key)
+            read.warn("resources", key, why=f"of {len(options)} choices the first is taken")
+            if read.peek("resources", "accelerators") is None:
+                top = ("resources", key, 0)
+    image = str(read.get("resources", "image_id") or "")
     if image.startswith("docker:"):
         job.image = Sourced(escape_templates(image.removeprefix("docker:")), ("resources", "image_id"))
     elif image:
         read.warn("resources", "image_id", why="it is the image of a cloud's machine, which is not used")
     kind, gpus = _accelerators(read, *top, "accelerators")
     amounts = {"gpu": gpus, "cpu": _amount(read, "cpus"), "memory": _amount(read, "memory") * 1024}
-    return node_role(kind, amounts, ("resources",), (*top, "accelerators"))
+    return node_job.role_of(kind, amounts, ("resources",), (*top, "accelerators"))
 
 
 def _amount(read: Reading, key: str) -> float:
     text = read.word("resources", key)
-    match = _AMOUNT.fullmatch(text) if text else None
-    if text and not match:
+    if not (match := _AMOUNT.fullmatch(text or "")) and text:
         read.refuse("resources", key, why=f"{text!r} is not an amount", hint="write a number such as 8 or 8+")
     return float(match[1]) if match else 0
 
 
 def _accelerators(read: Reading, *path: str | int) -> tuple[str, int]:
     """Take the type and the number of accelerators: the first of several choices."""
-    value = read.get(*path)
-    choices = [f"{name}:{number}" for name, number in value.items()] if isinstance(value, Map) else value
-    choices = choices if isinstance(choices, list) else [] if choices is None else [choices]
+    value: Any = read.get(*path)
+    if isinstance(value, Map):  # `{H100: 8}`, or the set `{H100:8, A100:8}`
+        value = [name if number is None else f"{name}:{number}" for name, number in value.items()]
+    choices = value if isinstance(value, list) else [] if value is None else [value]
     match = _ACCELERATOR.fullmatch(str(choices[0])) if choices else None
     if len(choices) > 1:
         read.warn(*path, why=f"of {len(choices)} choices the first is taken, {choices[0]}")

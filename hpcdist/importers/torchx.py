@@ -16,10 +16,9 @@ from typing import Final
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
 from hpcdist.base.words import in_double_quotes, quote
-from hpcdist.importers import Form, Imported
+from hpcdist.importers import Form, Imported, node_job
 from hpcdist.importers.container import escape_templates, ignore_set_keys
 from hpcdist.importers.job import Role, Sourced
-from hpcdist.importers.node_job import NodeJob, begin, finish, node_role, put_node_job, take_variable
 from hpcdist.importers.reading import Reading
 
 _MACROS: Final = {
@@ -68,13 +67,15 @@ class TorchX(Form):
             hint = "write an experiment with `replicas` for them"
             Reading(data).fail("roles", 1, why=f"the {number} roles run different programs", hint=hint)
         role = ("roles", 0)
-        read, job = begin(data, {"metadata": _IGNORED["metadata"]}, {})
+        read, job = node_job.begin(data, {"metadata": _IGNORED["metadata"]}, {})
         ignore_set_keys(read, _IGNORED, *role)
         read.get(*role, "name")
         if (image := read.word(*role, "image")) and not image.startswith(("/", ".")):
             job.image = Sourced(escape_templates(image), (*role, "image"))
         for key in read.keys(*role, "env"):
-            take_variable(read, job, key, _filled(read.word(*role, "env", key) or ""), *role, "env", key)
+            node_job.take_variable(
+                read, job, key, _filled(read.word(*role, "env", key) or ""), *role, "env", key
+            )
         if retries := read.whole(*role, "max_retries"):
             job.set("environment.max_restarts", retries, *role, "max_retries")
         nodes = read.whole(*role, "num_replicas", least=1) or 1
@@ -82,8 +83,8 @@ class TorchX(Form):
             read.warn(*role, "min_replicas", why=f"the job has {nodes} replicas from start to end")
         needs = _resources(read, *role, "resource")
         found = (nodes, (*role, "num_replicas"), needs, _command(read, role), (*role, "args"), _VARIABLES)
-        put_node_job(read, job, NodeJob("TorchX", *found))
-        return finish(read, job)
+        node_job.put(read, job, node_job.NodeJob("TorchX", *found))
+        return node_job.finish(read, job)
 
 
 IMPORTER: Final = TorchX()
@@ -95,7 +96,7 @@ def _resources(read: Reading, *path: str | int) -> Role:
     )
     found = {"gpu": read.get(*path, "gpu"), "cpu": read.get(*path, "cpu"), "memory": read.get(*path, "memMB")}
     amounts = {name: number for name, number in found.items() if isinstance(number, (int, float))}
-    return node_role("", amounts, path, (*path, "gpu"))
+    return node_job.role_of("", amounts, path, (*path, "gpu"))
 
 
 def _filled(text: str) -> str:

@@ -117,8 +117,10 @@ def replicas(number: int, **needs: Any) -> dict[str, Any]:
     return {**needs, "replicas": {"n_workers": number, "default_worker": needs}}
 
 
-GPUS = {"resources": {"gpu": {"requests": 8}, "cpu": {"requests": 32}, "memory": {"requests": 204800}},
-        "node_selector": {"gpu_type": "a100-80g"}}  # fmt: skip
+GPUS: dict[str, Any] = {
+    "resources": {"gpu": {"requests": 8}, "cpu": {"requests": 32}, "memory": {"requests": 204800}},
+    "node_selector": {"gpu_type": "a100-80g"},
+}
 HOSTS = "$(sed 's/[ :].*//' \"$HPCDIST_HOSTFILE\")"
 
 
@@ -143,6 +145,15 @@ def test_a_task_of_skypilot(wording: Wording) -> None:
     wording(remarks_of(SKY))
 
 
+@pytest.mark.parametrize(
+    ("folder", "command"),
+    [(".", "a"), ("./", "a"), ("~/x", "cd ~/x && a"), ("~/x y/", "cd ~/'x y' && a"), ("/x", "cd /x && a")],
+)
+def test_the_folder_of_a_command(folder: str, command: str) -> None:
+    assert native(f"workdir: {folder}\nrun: a")["run"]["cmd"] == command
+    assert native(f"type: task\nworking_dir: {folder}\ncommands: [a]")["run"]["cmd"] == command
+
+
 def test_one_torchrun_is_the_launch_of_hpcdist() -> None:
     needs = {"resources": {"gpu": {"requests": 4}}, "node_selector": {"gpu_type": "h100"}}
     assert (native(ONE), remarks_of(ONE)) == (
@@ -158,7 +169,7 @@ def test_one_torchrun_is_the_launch_of_hpcdist() -> None:
 
 
 def test_a_task_of_dstack(wording: Wording) -> None:
-    needs = GPUS | {"resources": GPUS["resources"] | {"cpu": {"requests": 16}}}
+    needs: dict[str, Any] = GPUS | {"resources": GPUS["resources"] | {"cpu": {"requests": 16}}}
     assert native(TASK) == {
         "name": "train",
         "framework": "pytorch",
@@ -252,6 +263,7 @@ def test_another_file_is_not_recognised(text: str) -> None:
         ("accelerators: A100", {"gpu": {"requests": 1}}),
         ("accelerators: [H100:2, A100:4]", {"gpu": {"requests": 2}}),
         ("accelerators: {V100-32GB: 2}", {"gpu": {"requests": 2}}),
+        ("accelerators: {L4:8, A100:4}", {"gpu": {"requests": 8}}),
         (
             "any_of: [{infra: aws, accelerators: L4:4}, {accelerators: T4:4}]",
             {"gpu": {"requests": 4}},

@@ -84,6 +84,7 @@ DATA: list[tuple[str, str]] = [
     ("name: a\nimplementation: {container: {image: b}}", "a component of Kubeflow Pipelines"),
     ("name: a\nscripts: {build: b}", "a package of npm"),
     ("name: a\nentry_points: {main: {command: python b.py}}", "a project of MLflow"),
+    ("name: a\nexecution: parallel", "a job group of SkyPilot"),
     ("cluster_name: a\nprovider: {type: aws}", "a cluster of Ray"),
     ("name: a\nentrypoint: python b.py\nsearcher: {name: single}\nresources: {slots_per_trial: 8}", "an experiment of Determined"),
     ("ramble: {variables: {mpi_command: srun}}", "a workspace of Ramble"),
