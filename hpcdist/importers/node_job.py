@@ -126,7 +126,7 @@ def put(read: Reading, job: ForeignJob, found: NodeJob) -> None:
         job.roles["worker"] = found.role._replace(count=found.nodes - 1, source=found.nodes_source)
         job.nodes = Sourced(found.nodes, found.nodes_source)
     text = line.command if line else found.command
-    lines = [*_exports(read, found, text), text]
+    lines = [*_exports(read, found, text, everything=found.nodes > 1 and not line), text]
     job.command = Sourced(escape_templates("\n".join(lines)), found.source)
 
 
@@ -161,10 +161,11 @@ def check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
         read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
 
 
-def _exports(read: Reading, found: NodeJob, text: str) -> list[str]:
-    """Return lines that set the tool's variables in a text; warn of those without a value here."""
+def _exports(read: Reading, found: NodeJob, text: str, *, everything: bool) -> list[str]:
+    """Return lines that set the tool's variables in a text, or all; warn of those without a value here."""
     used = dict.fromkeys(re.findall(rf"\b{found.tool.upper()}_[A-Z\d_]+", text))
     for name in (name for name in used if name not in found.variables and f"{name}=" not in text):
         why = f"{name} is set by {found.tool} only, not here"
         read.warn(*found.source, why=why, hint=f"write the value itself, or {export_hint('it')}")
-    return [f'export {name}="{found.variables[name]}"' for name in used if name in found.variables]
+    known = found.variables if everything else [name for name in used if name in found.variables]
+    return [f'export {name}="{found.variables[name]}"' for name in known]

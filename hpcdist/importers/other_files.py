@@ -102,7 +102,7 @@ _PAGES: Final = (
           "install them by `pip install -r {file}` before you submit an experiment",
           names="requirements*.txt"),
     _Kind("a configuration of TorchX", "give what `torchx run --dryrun` prints in its folder",
-          r"^\[(?:cli:\w+|component:[\w.]+|torchx:tracker|tracker:\w+)\] *$", names=".torchxconfig"),
+          names=".torchxconfig"),
     _Kind("a file of settings", _SETTINGS, _BEGIN + r"\[\[?[\w\"' .:-]+\]\]? *$", names="*.toml *.ini"),
     _Kind("a page of text", "copy the YAML of the experiment into a file of its own",
           names="*.md *.rst *.adoc"),

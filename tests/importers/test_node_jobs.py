@@ -131,10 +131,11 @@ def test_a_task_of_skypilot(wording: Wording) -> None:
         "environment": replicas(1, **GPUS) | {"env_vars": {"LR": "1e-3"}},
         "batch": {"nodes": 2},
         "run": {
-            "cmd": f'export SKYPILOT_NODE_IPS="{HOSTS}"\n'
-            'export SKYPILOT_NUM_NODES="2"\n'
+            "cmd": 'export SKYPILOT_NUM_NODES="2"\n'
             'export SKYPILOT_NUM_GPUS_PER_NODE="8"\n'
             'export SKYPILOT_NODE_RANK="$HPCDIST_NODE"\n'
+            f'export SKYPILOT_NODE_IPS="{HOSTS}"\n'
+            'export SKYPILOT_TASK_ID="$HPCDIST_JOB_ID"\n'
             'cd ./code && { MASTER=$(echo "$SKYPILOT_NODE_IPS" | head -n1)\n'
             "torchrun --nnodes=$SKYPILOT_NUM_NODES --nproc_per_node=$SKYPILOT_NUM_GPUS_PER_NODE \\\n"
             "  --node_rank=${SKYPILOT_NODE_RANK} --master_addr=$MASTER main.py --lr $LR "
@@ -168,6 +169,13 @@ def test_one_torchrun_is_the_launch_of_hpcdist() -> None:
     )
 
 
+def test_a_command_of_one_node_gets_the_variables_that_it_names() -> None:
+    text = "resources: {accelerators: L4:2}\nrun: a $SKYPILOT_NUM_GPUS_PER_NODE"
+    assert native(text)["run"]["cmd"] == (
+        'export SKYPILOT_NUM_GPUS_PER_NODE="2"\na $SKYPILOT_NUM_GPUS_PER_NODE'
+    )
+
+
 def test_a_task_of_dstack(wording: Wording) -> None:
     needs: dict[str, Any] = GPUS | {"resources": GPUS["resources"] | {"cpu": {"requests": 16}}}
     assert native(TASK) == {
@@ -177,9 +185,15 @@ def test_a_task_of_dstack(wording: Wording) -> None:
         "batch": {"nodes": 2, "walltime": "24h"},
         "build": {"image": "a/b:1"},
         "run": {
-            "cmd": 'export DSTACK_NODE_RANK="$HPCDIST_NODE"\n'
-            'export DSTACK_NODES_NUM="2"\n'
+            "cmd": 'export DSTACK_NODES_NUM="2"\n'
+            'export DSTACK_GPUS_PER_NODE="8"\n'
+            'export DSTACK_GPUS_NUM="16"\n'
+            'export DSTACK_NODE_RANK="$HPCDIST_NODE"\n'
             'export DSTACK_MASTER_NODE_IP="$HPCDIST_HEAD_ADDRESS"\n'
+            f'export DSTACK_NODES_IPS="{HOSTS}"\n'
+            'export DSTACK_RUN_ID="$HPCDIST_JOB_ID"\n'
+            'export DSTACK_MPI_HOSTFILE="$HPCDIST_HOSTFILE"\n'
+            'export DSTACK_RUN_NAME="train"\n'
             "cd code && pip install -r requirements.txt && "
             "python train.py --rank $DSTACK_NODE_RANK --of $DSTACK_NODES_NUM --at $DSTACK_MASTER_NODE_IP"
         },
