@@ -14,14 +14,7 @@ from typing import Final, NamedTuple
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
 from hpcdist.base.words import join_commands, quote
-from hpcdist.importers import Imported
-from hpcdist.importers.container import (
-    escape_templates,
-    export_hint,
-    finish_with_command,
-    ignore_set_keys,
-    skip_empty,
-)
+from hpcdist.importers import Imported, container
 from hpcdist.importers.job import ForeignJob, Role, Sourced, put_name
 from hpcdist.importers.launch_lines import (
     Line,
@@ -60,7 +53,7 @@ def begin(
     read, job = Reading(data), ForeignJob()
     for key in (key for key in refused if read.peek(key)):
         read.refuse(key, why=refused[key][0], hint=refused[key][1])
-    ignore_set_keys(read, ignored)
+    container.ignore_set_keys(read, ignored)
     if name := (read.word("name") or "").strip("/"):
         put_name(read, name, "name")
     return read, job
@@ -73,8 +66,8 @@ def finish(read: Reading, job: ForeignJob) -> Imported:
         ConfigError: when there is no command.
     """
     job.write(read)
-    skip_empty(read)
-    return finish_with_command(read)
+    container.skip_empty(read)
+    return container.finish_with_command(read)
 
 
 def in_folder(folder: str, command: str) -> str:
@@ -87,9 +80,9 @@ def in_folder(folder: str, command: str) -> str:
 def take_variable(read: Reading, job: ForeignJob, name: str, text: str | None, *path: str | int) -> None:
     """Take a variable; warn of one whose value is not in the file, or is a secret."""
     if text is None or _SECRET.search(text):
-        read.warn(*path, why=f"the value of {name} is not in this file", hint=export_hint(name))
+        read.warn(*path, why=f"the value of {name} is not in this file", hint=container.export_hint(name))
     else:
-        job.env[name] = Sourced(escape_templates(text), path)
+        job.env[name] = Sourced(container.escape_templates(text), path)
 
 
 def role_of(kind: str, amounts: Mapping[str, float], path: Path, gpu_path: Path) -> Role:
@@ -127,7 +120,7 @@ def put(read: Reading, job: ForeignJob, found: NodeJob) -> None:
         job.nodes = Sourced(found.nodes, found.nodes_source)
     text = line.command if line else found.command
     lines = [*_exports(read, found, text, everything=found.nodes > 1 and not line), text]
-    job.command = Sourced(escape_templates("\n".join(lines)), found.source)
+    job.command = Sourced(container.escape_templates("\n".join(lines)), found.source)
 
 
 def _torchrun(found: NodeJob, job: ForeignJob) -> Line | None:
@@ -166,6 +159,6 @@ def _exports(read: Reading, found: NodeJob, text: str, *, everything: bool) -> l
     used = dict.fromkeys(re.findall(rf"\b{found.tool.upper()}_[A-Z\d_]+", text))
     for name in (name for name in used if name not in found.variables and f"{name}=" not in text):
         why = f"{name} is set by {found.tool} only, not here"
-        read.warn(*found.source, why=why, hint=f"write the value itself, or {export_hint('it')}")
+        read.warn(*found.source, why=why, hint=f"write the value itself, or {container.export_hint('it')}")
     known = found.variables if everything else [name for name in used if name in found.variables]
     return [f'export {name}="{found.variables[name]}"' for name in known]
