@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.errors import ConfigError, Path
 from hpcdist.importers import Imported
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.reading import Reading, steps_of
 
 _QUANTITY: Final = re.compile(
     r"(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,2}))?(m|[KMGTPE]i|[kMGTPE])?", re.ASCII
@@ -46,6 +46,8 @@ _MOUNTS: Final = "nothing is mounted; write the path of the site's own file syst
 _POD: Final = "it applies to pods only"
 _PROGRAM: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexec|horovodrun|deepspeed"
                              r"|torchrun|accelerate|bpslaunch)|.*\.(?:py|sh)")  # fmt: skip
+_SHELL: Final = re.compile(r"(?:/\S*/)?(?:env )?(?:ba|da|z)?sh")
+_FLAGS: Final = re.compile(r"-[ceuxlo]+")
 _BRACES: Final = re.compile(r"\{\{|\{%")
 _QUOTE: Final = r'''"'", "'\\''"'''
 IGNORED: Final = {
@@ -211,6 +213,23 @@ def _is_section(item: object) -> bool:
     return isinstance(item, (dict, list))
 
 
+def script_of(words: list[str]) -> str | None:
+    """Return the script of ``sh -c``, None for any other command."""
+    if not words or not _SHELL.fullmatch(words[0]):
+        return None
+    options, rest = "", words[1:]
+    while "c" not in options and rest and _FLAGS.fullmatch(rest[0]):
+        piped = "o" in rest[0] and rest[1:2] == ["pipefail"]
+        options, rest = options + rest[0][1:] + "p" * piped, rest[1 + piped :]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if "c" not in options or options.count("o") != options.count("p") or len(rest) != 1:
+        return None
+    own = "".join(letter for letter in "eux" if letter in options)
+    set_own = " ".join(["set", *[f"-{own}"] * bool(own), *["-o pipefail"] * ("p" in options)])
+    return (f"{set_own}\n" if set_own != "set" else "") + rest[0].strip("\n")
+
+
 def as_word(name: str, *, plain: bool = False) -> str:
     """Return the template of a param that a shell reads as one word; a number needs no quotes."""
     return f"{{{{ {name} }}}}" if plain else f"'{{{{ ({name})|replace({_QUOTE}) }}}}'"
@@ -250,15 +269,8 @@ def skip_empty(read: Reading) -> None:
 def _empty(node: object, path: Path) -> Iterator[Path]:
     if path and (node is None or (isinstance(node, (str, dict, list)) and not node)):
         yield path
-    below: list[tuple[str | int, object]] = (
-        list(node.items())
-        if isinstance(node, Mapping)
-        else list(enumerate(node))
-        if isinstance(node, list)
-        else []
-    )
-    for step, item in below:
-        yield from _empty(item, (*path, step))
+    for step in steps_of(node):
+        yield from _empty(node[step], (*path, step))  # type: ignore[index]
 
 
 # --- The shell context of a placeholder, and the quotes in which a variable in its place is expanded

@@ -194,15 +194,7 @@ class Reading:
         if not steps:
             yield above
             return
-        node = self.peek(*above)
-        names: list[str | int] = (
-            list(range(len(node)))
-            if isinstance(node, list)
-            else list(node or ())
-            if isinstance(node, Mapping)
-            else []
-        )
-        for name in names:
+        for name in steps_of(self.peek(*above)):
             if steps[0] in ("*", str(name)):
                 yield from self._matching(steps[1:], (*above, name))
 
@@ -211,18 +203,19 @@ class Reading:
         if path in self._done:
             return
         inside = any(done[: len(path)] == path for done in self._done)
-        below: list[str | int] = (
-            list(node)
-            if isinstance(node, Mapping)
-            else list(range(len(node)))
-            if isinstance(node, list)
-            else []
-        )
+        below = steps_of(node)
         if path and not (inside and below):
             yield path
             return
         for step in below:
             yield from self._unread_keys(node[step], (*path, step))  # type: ignore[index]
+
+
+def steps_of(node: object) -> list[str | int]:
+    """Return the keys of a section, or the places of a list; an empty list for a value."""
+    if isinstance(node, list):
+        return list(range(len(node)))
+    return list(node) if isinstance(node, Mapping) else []
 
 
 def _key(path: Path) -> Path:

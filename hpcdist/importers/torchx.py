@@ -17,7 +17,7 @@ from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
 from hpcdist.base.words import in_double_quotes, quote
 from hpcdist.importers import Form, Imported, node_job
-from hpcdist.importers.container import escape_templates, ignore_set_keys
+from hpcdist.importers.container import escape_templates, ignore_set_keys, script_of
 from hpcdist.importers.job import Role, Sourced
 from hpcdist.importers.reading import Reading
 
@@ -41,7 +41,6 @@ _VARIABLES: Final = {
     "TORCHX_JOB_ID": "$HPCDIST_JOB_ID",
     "TORCHX_REPLICA_IDX": "$HPCDIST_NODE",
 }
-_SHELLS: Final = ("bash", "sh", "/bin/bash", "/bin/sh")
 
 
 class TorchX(Form):
@@ -110,8 +109,8 @@ def _command(read: Reading, role: Path) -> str:
     words = [read.word(*role, "entrypoint") or ""]
     read.get(*role, "args")
     words += [read.word(*role, "args", at) or "" for at, _ in read.items(*role, "args")]
-    if words[0] in _SHELLS and words[1:2] == ["-c"] and not words[3:]:
-        return _filled(" ".join(words[2:]))
+    if script := script_of(words):
+        return _filled(script)
     return "" if words[0] in ("", "<MISSING>") else " ".join(map(_word, words))
 
 

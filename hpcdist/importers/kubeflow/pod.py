@@ -20,8 +20,6 @@ from hpcdist.importers.reading import Reading
 # A reference ``$(NAME)`` in it or in a variable is Kubernetes' own, expanded before any shell reads it.
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
-_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:env )?(?:ba|da|z)?sh")
-_FLAGS: Final = re.compile(r"-[ceuxlo]+")
 
 
 def words_of(read: Reading, path: Path) -> list[str] | str | None:
@@ -44,7 +42,7 @@ def shell_text(command: list[str] | str, env: Mapping[str, str], elsewhere: froz
     names = frozenset(elsewhere - env.keys())
     if isinstance(command, str):
         return filled_in(command, env, names)
-    script = _script(command)
+    script = container.script_of(command)
     if script is not None:
         return filled_in(script, env, names)
     return quoted_words(command, env, names)
@@ -82,23 +80,6 @@ def _split(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         return [text]
-
-
-def _script(words: list[str]) -> str | None:
-    """Return the script of ``sh -c``, None for any other command."""
-    if not words or not _SHELL.fullmatch(words[0]):
-        return None
-    options, rest = "", words[1:]
-    while "c" not in options and rest and _FLAGS.fullmatch(rest[0]):
-        piped = "o" in rest[0] and rest[1:2] == ["pipefail"]
-        options, rest = options + rest[0][1:] + "p" * piped, rest[1 + piped :]
-    if rest[:1] == ["--"]:
-        rest = rest[1:]
-    if "c" not in options or options.count("o") != options.count("p") or len(rest) != 1:
-        return None
-    own = "".join(letter for letter in "eux" if letter in options)
-    set_own = " ".join(["set", *[f"-{own}"] * bool(own), *["-o pipefail"] * ("p" in options)])
-    return (f"{set_own}\n" if set_own != "set" else "") + rest[0].strip("\n")
 
 
 def _quoted(word: str, env: Mapping[str, str], names: frozenset[str]) -> str:
