@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.base.errors import ConfigError, Path
+from hpcdist.base.words import join_commands, quote
 from hpcdist.importers import Imported
 from hpcdist.importers.reading import Reading, steps_of
 
@@ -371,6 +372,13 @@ class Quoting:
 
     def _next_line(self) -> None:
         self.within = self._pending[0].within if self._pending else ""
+
+
+def in_folder(folder: str, command: str) -> str:
+    """Return a command with a change to a folder; ``~`` is the home directory."""
+    folder = folder.rstrip("/") or folder[:1]
+    word = f"~/{quote(folder[2:])}" if folder.startswith("~/") else quote(folder)
+    return command if folder in ("", ".") else join_commands([f"cd {word}", command])
 
 
 # --- Loops in which a command waits until other pods answer: without pods they never end

@@ -13,7 +13,7 @@ from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
 from hpcdist.base.words import join_commands
 from hpcdist.importers import Imported, node_job
-from hpcdist.importers.container import escape_templates, ignore_set_keys, quantity
+from hpcdist.importers.container import escape_templates, ignore_set_keys, in_folder, quantity
 from hpcdist.importers.job import ForeignJob, Role, Sourced, product_type
 from hpcdist.importers.reading import Reading
 
@@ -76,7 +76,7 @@ class Dstack:
         nodes, role = read.whole("nodes", least=1) or 1, _resources(read)
         read.get("commands")
         commands = [read.word("commands", at) or "" for at, _ in read.items("commands")]
-        text = node_job.in_folder(read.word("working_dir") or "", join_commands(commands))
+        text = in_folder(read.word("working_dir") or "", join_commands(commands))
         variables = _variables_of_a_node(nodes, role.gpus, read.peek("name"))
         node_job.put(
             read, job, node_job.NodeJob("dstack", nodes, ("nodes",), role, text, ("commands",), variables)

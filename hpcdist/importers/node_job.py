@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
-from hpcdist.base.words import join_commands, quote
 from hpcdist.importers import Imported, container
 from hpcdist.importers.job import ForeignJob, Role, Sourced, put_name
 from hpcdist.importers.launch_lines import (
@@ -68,13 +67,6 @@ def finish(read: Reading, job: ForeignJob) -> Imported:
     job.write(read)
     container.skip_empty(read)
     return container.finish_with_command(read)
-
-
-def in_folder(folder: str, command: str) -> str:
-    """Return a command with a change to a folder; ``~`` is the home directory."""
-    folder = folder.rstrip("/")
-    word = f"~/{quote(folder[2:])}" if folder.startswith("~/") else quote(folder)
-    return command if folder in ("", ".") else join_commands([f"cd {word}", command])
 
 
 def take_variable(read: Reading, job: ForeignJob, name: str, text: str | None, *path: str | int) -> None:

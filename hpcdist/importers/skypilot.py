@@ -13,7 +13,7 @@ from typing import Any, Final
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
 from hpcdist.importers import Imported, node_job
-from hpcdist.importers.container import escape_templates, ignore_set_keys
+from hpcdist.importers.container import escape_templates, ignore_set_keys, in_folder
 from hpcdist.importers.job import ForeignJob, Role, Sourced, product_type
 from hpcdist.importers.reading import Reading
 
@@ -89,7 +89,7 @@ def _command(read: Reading) -> str:
     if isinstance(folder, Mapping):
         read.refuse("workdir", why="code is not fetched", hint="clone it, and submit the job there")
         return command
-    return node_job.in_folder(read.text("workdir") or "", command)
+    return in_folder(read.text("workdir") or "", command)
 
 
 def _setup(read: Reading, job: ForeignJob) -> None:

@@ -23,7 +23,6 @@ from hpcdist.importers.kubeflow.replicas import (
     Part,
     PodGroup,
     WorkerGroup,
-    in_folder,
     launched_ranks,
     mpijob,
     only_one,
@@ -177,7 +176,7 @@ def _torchrun(read: Reading, job: ForeignJob, parts: list[Part], line: Line, sou
         job.slots = Sourced(count, source or where)
     refuse_pod_names(read, line.command, where)
     first = put_variables(read, job, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
-    put_command(read, job, in_folder(parts[0].pod.folder, line.command), where, first)
+    put_command(read, job, container.in_folder(parts[0].pod.folder, line.command), where, first)
 
 
 # --- TrainJob of Kubeflow Trainer 2, on a runtime for PyTorch, MPI or Flux: its nodes all run the same

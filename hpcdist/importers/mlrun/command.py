@@ -23,7 +23,7 @@ from hpcdist.base.errors import Path, comma_list
 from hpcdist.base.tree import Map, Seq
 from hpcdist.base.words import quote
 from hpcdist.experiment.trials import MOST_TRIALS
-from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
+from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, in_folder, words
 from hpcdist.importers.job import ForeignJob, ForeignSearch, Sourced
 from hpcdist.importers.reading import Reading, placed
 
@@ -350,7 +350,8 @@ def _put_program(read: Reading, job: ForeignJob, spec: Path, program: Program, t
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
     else:
         text = command if whole else " ".join([program.python, *command.split()])
-        job.command = Sourced(_in_folder(f"{texts.filled(text, *source)}{end}", program.folder), source)
+        folder = escape_templates(program.folder or "")
+        job.command = Sourced(in_folder(folder, f"{texts.filled(text, *source)}{end}"), source)
     texts.declare(spec)
 
 
@@ -403,10 +404,6 @@ class _Texts:
         """Declare params without a value as inputs, and then all others, since inputs list all params."""
         sources = {name: (*spec, "parameters", name) for name in self._params} | self._lacking
         _put_inputs(self._read, sources if self._lacking else {})
-
-
-def _in_folder(text: str, folder: str | None) -> str:
-    return text if not folder or folder in (".", "./") else f"cd {quote(escape_templates(folder))} && {text}"
 
 
 # --- Hyper-parameters of MLRun as the section ``hptuning``: ``grid``, ``list`` and ``random``
