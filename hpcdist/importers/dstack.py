@@ -51,7 +51,7 @@ class Dstack:
     """The importer of tasks."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell by the type, beside another key of a configuration."""
+        """Tell by the type, with another key of a configuration."""
         return data.get("type") in ("task", *_TYPES) and bool({*_KEYS, *_IGNORED} & data.keys())
 
     def read(self, data: Map) -> Imported:
@@ -109,7 +109,9 @@ def _variables(read: Reading, job: ForeignJob) -> None:
 
 def _resources(read: Reading) -> Role:
     """Take what a node needs at least."""
-    ignore_set_keys(read, dict.fromkeys(("shm_size", "disk"), "it is that of the node"), "resources")
+    ignore_set_keys(
+        read, dict.fromkeys(("shm_size", "disk"), "shared memory and disks belong to the node"), "resources"
+    )
     kind, gpus = _gpus(read)
     memory = _least(read, read.peek("resources", "memory"), "resources", "memory")
     cpus = str(read.peek("resources", "cpu") or "").rpartition(":")[2]

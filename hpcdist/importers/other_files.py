@@ -131,7 +131,7 @@ _OF_TOOLS: Final = (
           "experiment", keys="dependencies name|channels|prefix"),
     _Kind("a package of npm", _OTHER, keys="scripts.start|build|test|dev|lint"),
     _Kind("a project of MLflow", _WRITE, keys="entry_points.*.command"),
-    _Kind("a job group of SkyPilot", "write each of its tasks to a file of its own", keys="name execution"),
+    _Kind("a job group of SkyPilot", "write each of its tasks to a separate file", keys="name execution"),
     _Kind("a cluster of Ray", "write an experiment with `framework: ray`, and the driver as its command",
           keys="cluster_name provider|head_node_type|available_node_types"),
     _Kind("an experiment of Determined",

@@ -1,7 +1,7 @@
 """Tasks of SkyPilot: ``run`` is executed once on each of ``num_nodes`` nodes.
 
-Fields: https://docs.skypilot.co/en/latest/reference/yaml-spec.html. A task is one document; a service, which
-serves a model, is none.
+Fields: https://docs.skypilot.co/en/latest/reference/yaml-spec.html. A task is one document; a service
+is not a job.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SkyPilot:
     """The importer of tasks."""
 
     def recognises(self, data: Map) -> bool:
-        """Tell by `run` as a text beside another key of a task, or by the accelerators of a cloud."""
+        """Tell by `run` as a text with another key of a task, or by the accelerators of a cloud."""
         run, resources = data.get("run"), data.get("resources")
         cloud = isinstance(resources, Map) and resources.keys() & {"accelerators", "cloud", "infra", "any_of"}
         return (isinstance(run, str) and bool(_KEYS & data.keys())) or ("run" not in data and bool(cloud))
