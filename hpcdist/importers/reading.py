@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from hpcdist.base.errors import ConfigError, Key, Path, Place, Problem, dotted
-from hpcdist.base.tree import Document, Map, Seq, value_at
-from hpcdist.base.words import quote
+from hpcdist.base.tree import Document, Map, Seq, texts_in, value_at
 from hpcdist.importers import Imported
 
-_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+))")
-_DEFAULT: Final = re.compile(r"\$\{\w+:?-([^}]+)\}")
-"""A variable with a default value, which `envsubst` does not know."""
+VARIABLE: Final = re.compile(r"(?<!\$)\$(?:\{([A-Za-z_]\w*)(?::?-[^{}]*)?\}|([A-Za-z_]\w*))")
+"""A variable of a shell, also one with a default."""
 
 
 class Reading:
@@ -31,7 +29,6 @@ class Reading:
         self.remarks: list[Problem] = []
         self.origins: dict[Path, Path] = {}
         self._done: set[Path] = set()
-        self._variables: dict[str, None] = {}
 
     # --- the foreign file
 
@@ -72,20 +69,12 @@ class Reading:
         return None
 
     def value_hint(self, value: object, hint: str) -> str:
-        """Return the hint for an invalid value: `envsubst` for shell variables, else ``hint``.
+        """Return the hint for an invalid value: `-p` for shell variables, else ``hint``.
 
-        `envsubst` gets the names of all that were refused so far, and leaves other variables as they are.
+        They are filled in by `hpcdist.loading`.
         """
-        names = [braced or plain for braced, plain in _VARIABLE.findall(str(value))]
-        if not names:
-            return hint
-        if default := _DEFAULT.fullmatch(str(value)):
-            return f"write its value, such as {default[1]}: nothing fills in `{value}`"
-        self._variables.update(dict.fromkeys(names))
-        values = " ".join(f"{name}=..." for name in self._variables)
-        shell = quote(" ".join(f"${name}" for name in self._variables))
-        file = self.data.place.file if self.data.place else "FILE"
-        return f"fill it in first: `{values} envsubst {shell} < {quote(file)} > filled.yml`"
+        names = dict.fromkeys(braced or plain for braced, plain in VARIABLE.findall(str(value)))
+        return f"give it: `{' '.join(f'-p {name}=VALUE' for name in names)}`" if names else hint
 
     def section(self, *path: str | int) -> bool:
         """Return whether there is a section; refuse anything else."""
@@ -261,11 +250,28 @@ def with_value(node: Any, path: Path, change: Callable[[Any], Any]) -> Any:
     return node.mapped(lambda step, item: with_value(item, path[1:], change) if step == path[0] else item)
 
 
-def with_texts(node: Any, change: Callable[[str], str]) -> Any:
+def with_texts(node: Any, change: Callable[[str], Any]) -> Any:
     """Return a copy of a tree with each text changed."""
     if isinstance(node, (Map, Seq)):
         return node.mapped(lambda _, item: with_texts(item, change))
     return change(node) if isinstance(node, str) else node
+
+
+def variables_in(data: Map) -> set[str]:
+    """Return the shell variables in the texts of a file."""
+    found = (match for _, text in texts_in(data, ()) for match in VARIABLE.finditer(text))
+    return {match[1] or match[2] for match in found}
+
+
+def with_variables(data: Map, values: Mapping[str, str]) -> Map:
+    """Return a file with these shell variables filled in, as `envsubst` does."""
+
+    def change(text: str) -> Any:
+        new = VARIABLE.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
+        return int(new) if new != text and new.isdecimal() else new
+
+    filled: Map = with_texts(data, change) if values else data
+    return filled
 
 
 def placed(value: object, place: Place | None) -> object:

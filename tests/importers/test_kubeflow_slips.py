@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpcdist.base import source
+from hpcdist.loading import load
 from tests.importers.remarks import cases, errors_of, remarks_of
 from tests.wording import Wording
 
@@ -112,3 +114,33 @@ def test_a_device_of_the_network_has_no_effect(name: str) -> None:
 def test_another_device_is_refused(name: str) -> None:
     [error] = errors_of(TORCH.replace("COMMAND", f"[t], resources: {{limits: {{{name}: 1}}}}"))
     assert f"batch systems have no resource {name!r}" in error
+
+
+def test_the_hints_about_variables_fill_them_in() -> None:
+    text = TORCH.replace("COMMAND", "[t, $D/t], resources: {limits: {cpu: '${A}', memory: '${B:-1}Gi'}}")
+    text = text.replace("replicas: 2", "replicas: $N")
+    found = load.to_native(source.parse(text, "f.yml"), params={"A": "4", "B": "2", "N": "3"})
+    assert (found.document.data, [str(one) for one in found.problems]) == (
+        {
+            "name": "t",
+            "framework": "pytorch",
+            "environment": {
+                "resources": {"cpu": {"limits": 4}, "memory": {"limits": 2048}},
+                "replicas": {
+                    "n_workers": 2,
+                    "default_worker": {"resources": {"cpu": {"limits": 4}, "memory": {"limits": 2048}}},
+                },
+            },
+            "run": {"cmd": "t '$D/t'"},
+        },
+        [],
+    )
+
+
+def test_a_param_of_the_file_is_no_variable_of_a_shell() -> None:
+    text = "type: command\ncommand: x ${{inputs.lr}} $lr $D\ninputs: {lr: 1}\nenvironment: {image: a}\n"
+    found = load.to_native(source.parse(text, "f.yml"), params={"lr": "2", "D": "e"})
+    assert found.document.data["params"] == {"lr": 2}
+    assert found.document.data["run"]["cmd"].rpartition("\n")[2] == "x {{ lr }} $lr e"
+    [problem] = load.to_native(source.parse(text, "f.yml"), params={"E": "1"}).problems
+    assert "there is no param 'E'" in problem.message
