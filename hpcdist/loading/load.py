@@ -20,7 +20,6 @@ from hpcdist.experiment.launch_line import launch_problems, with_own_hostfile
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
 from hpcdist.experiment.remarks import with_section
-from hpcdist.importers.reading import variables_in, with_variables
 from hpcdist.layers import frameworks
 from hpcdist.loading import inputs, named_files, recognition, templates, trials
 from hpcdist.plan.trials import TrialTexts
@@ -151,7 +150,11 @@ def _known_params(data: Map) -> set[str]:
 
 def _with_variables(data: Map, form: str, given: Mapping[str, str]) -> tuple[Map, Mapping[str, str]]:
     """Return a foreign file with the shell variables filled in that ``-p`` names, and its other params."""
-    used = given.keys() & variables_in(data) if given and not importers.is_native(data) else set()
+    if not given or importers.is_native(data):
+        return data, given
+    from hpcdist.importers.reading import variables_in, with_variables
+
+    used = given.keys() & variables_in(data)
     with suppress(ConfigError):  # it is reported when the file is read with the values
         used -= _known_params(importers.read(data, form).data) if used else set()
     filled = with_variables(data, {name: given[name] for name in used})
