@@ -246,12 +246,12 @@ ALL_KNOWN: Final = "known: "
 """The beginning of a hint that names all choices, where no choice is close."""
 
 
-def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:
-    """Return a hint: the closest choice, else all choices (``most`` at most), else nothing."""
+def did_you_mean(word: str, choices: Iterable[str], most: int = 100, otherwise: str | None = None) -> str:
+    """Return a hint: the closest choice, else ``otherwise``, by default all choices (``most`` at most)."""
     known = sorted(choices)
     near = closest(word, known)
-    if near:
-        return f"did you mean {near!r}?"
+    if near or otherwise is not None:
+        return f"did you mean {near!r}?" if near else otherwise or ""
     return f"{ALL_KNOWN}{comma_list(known, most)}" if known else ""
 
 

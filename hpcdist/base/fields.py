@@ -250,8 +250,7 @@ def _leaf(kind: Any, data: object, path: Path, problems: list[Problem], union: A
     elif _is_plain(kind):
         kinds, words = _described(union or kind)
         message = f"expected {' or '.join([*kinds, *words])}, got {_shown(data)}"
-        near = did_you_mean(str(data), words)
-        hint = near if near.startswith("did") else ""
+        hint = did_you_mean(str(data), words, otherwise="")
     problems.append(Problem(message, path, hint))
     return _INVALID
 

@@ -257,10 +257,10 @@ class Composer:
             message = (what, f"write {template}") if template else _NO_KEY
             self._add_problem(key.place, *message)
         elif key.text in result:
-            line = result.key_places[key.text].line
-            self._add_problem(
-                key.place, f"the key {key.text!r} is written twice", f"the first one is in line {line}"
-            )
+            hint, last = f"the first one is in line {result.key_places[key.text].line}", [*result][-1]
+            if result[last] is None and last != key.text:
+                hint += f"; or the lines under `{last}:` have lost their indentation"
+            self._add_problem(key.place, f"the key {key.text!r} is written twice", hint)
         else:
             result.put(key.text, value.value, value.place, key_place=key.place)
             if value.spelt is not None:

@@ -270,8 +270,9 @@ def _replica_problems(
             last = f" to `index: {count - 1}`" if count > 1 else ""
             yield Problem(f"this {role} has no index", path, f"write `index: 0`{last}")
         elif not 0 <= entry.index < count:
-            allowed = f"0 to {count - 1}" if count > 0 else f"none (there are no {role} replicas)"
-            yield Problem(f"there is no {role} {entry.index}", (*path, "index"), f"allowed: {allowed}")
+            key = "n_workers" if role == "worker" else "n_ps"
+            hint = f"allowed: 0 to {count - 1}" if count > 0 else f"write `{key}: {entry.index + 1}` or more"
+            yield Problem(f"there is no {role} {entry.index}", (*path, "index"), hint)
         elif entry.index in seen:
             yield Problem(f"{role} {entry.index} is listed twice", (*path, "index"))
         seen.add(-1 if entry.index is None else entry.index)

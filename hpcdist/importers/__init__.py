@@ -6,8 +6,9 @@ reading    reads a file so that no key is lost
 job    a job of any form (`ForeignJob`), from which the experiment is written
 launch_lines    what a line of mpirun, horovodrun or torchrun means: ranks, slots, the program
 container    what a container of Kubernetes requests and runs
+node_job    one command on each node of a job, with the tool's variables
 other_files    files that are no jobs: what each is, and what to do with it
-azure gradient kubeflow mlrun polyaxon polyaxon_v1    the forms
+azure dstack gradient kubeflow mlrun polyaxon polyaxon_v1 skypilot torchx    the forms
 """
 
 from __future__ import annotations
@@ -95,6 +96,11 @@ class Form:
         del other
         return data
 
+    def as_yaml(self, text: str) -> str | None:
+        """Return a text that is not YAML as YAML with the same lines, None if it has not this form."""
+        del text
+        return None
+
     def from_command_line(self, words: Sequence[str]) -> Map | None:
         """Return the data of a command line of the tool, None if the tool has none that starts a job.
 
@@ -114,6 +120,9 @@ _BUILTIN: Final = {
     "polyaxon_v1": "hpcdist.importers.polyaxon_v1:IMPORTER",
     "kubeflow": "hpcdist.importers.kubeflow:IMPORTER",
     "gradient": "hpcdist.importers.gradient:IMPORTER",
+    "skypilot": "hpcdist.importers.skypilot:IMPORTER",
+    "dstack": "hpcdist.importers.dstack:IMPORTER",
+    "torchx": "hpcdist.importers.torchx:IMPORTER",
     "polyaxon": "hpcdist.importers.polyaxon:IMPORTER",
 }
 registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)
@@ -148,6 +157,12 @@ def _importer(data: Map, form: str) -> Importer:
         return registry.get("polyaxon")
     found = (importer for importer in registry.objects() if importer.recognises(data))
     return next(found, registry.get("kubeflow" if "apiVersion" in data else "polyaxon"))
+
+
+def as_yaml(text: str) -> str | None:
+    """Return a text that is not YAML as YAML, if it has another form of a known tool."""
+    forms = (importer for importer in registry.objects() if isinstance(importer, Form))
+    return next(filter(None, (form.as_yaml(text) for form in forms)), None)
 
 
 def is_same_form(data: Map, other: Map) -> bool:

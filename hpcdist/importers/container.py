@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.base.errors import ConfigError, Path
+from hpcdist.base.words import join_commands, quote
 from hpcdist.importers import Imported
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.reading import Reading, steps_of
 
 _QUANTITY: Final = re.compile(
     r"(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,2}))?(m|[KMGTPE]i|[kMGTPE])?", re.ASCII
@@ -34,7 +35,8 @@ _KINDS: Final = {
 _FABRIC: Final = "the site file configures network and disks"
 _NO_AMOUNT: Final = re.compile(
     r"ephemeral-storage|hugepages-.*|vpc\.amazonaws\.com/efa|(?:.*\.)?rdma/.*|networking\.gke\.io.*"
-    r"|[\w.-]+/(?:\w*(?:mlnx|rdma|roce|sriov|hostdev|macvlan|hca)\w*|resibp\w*|ib\w?|nics?)"
+    r"|[\w.-]+/(?:[\w-]*(?:mlnx|rdma|roce|sriov|hostdev|macvlan|hca|infiniband)[\w-]*"
+    r"|resibp\w*|ib(?:[\d_p-][\w-]*)?|nics?|cx\d\w*)"
 )
 """Resources for disks and network devices, by the names of their device plug-ins."""
 _CHANNEL: Final = re.compile(r"channel|domain|imex|rdma|roce", re.IGNORECASE)
@@ -45,6 +47,8 @@ _MOUNTS: Final = "nothing is mounted; write the path of the site's own file syst
 _POD: Final = "it applies to pods only"
 _PROGRAM: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|(?:ba|da)?sh|mpirun|mpiexec|horovodrun|deepspeed"
                              r"|torchrun|accelerate|bpslaunch)|.*\.(?:py|sh)")  # fmt: skip
+_SHELL: Final = re.compile(r"(?:/\S*/)?(?:env )?(?:ba|da|z)?sh")
+_FLAGS: Final = re.compile(r"-[ceuxlo]+")
 _BRACES: Final = re.compile(r"\{\{|\{%")
 _QUOTE: Final = r'''"'", "'\\''"'''
 IGNORED: Final = {
@@ -210,6 +214,23 @@ def _is_section(item: object) -> bool:
     return isinstance(item, (dict, list))
 
 
+def script_of(words: list[str]) -> str | None:
+    """Return the script of ``sh -c``, None for any other command."""
+    if not words or not _SHELL.fullmatch(words[0]):
+        return None
+    options, rest = "", words[1:]
+    while "c" not in options and rest and _FLAGS.fullmatch(rest[0]):
+        piped = "o" in rest[0] and rest[1:2] == ["pipefail"]
+        options, rest = options + rest[0][1:] + "p" * piped, rest[1 + piped :]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if "c" not in options or options.count("o") != options.count("p") or len(rest) != 1:
+        return None
+    own = "".join(letter for letter in "eux" if letter in options)
+    set_own = " ".join(["set", *[f"-{own}"] * bool(own), *["-o pipefail"] * ("p" in options)])
+    return (f"{set_own}\n" if set_own != "set" else "") + rest[0].strip("\n")
+
+
 def as_word(name: str, *, plain: bool = False) -> str:
     """Return the template of a param that a shell reads as one word; a number needs no quotes."""
     return f"{{{{ {name} }}}}" if plain else f"'{{{{ ({name})|replace({_QUOTE}) }}}}'"
@@ -249,15 +270,8 @@ def skip_empty(read: Reading) -> None:
 def _empty(node: object, path: Path) -> Iterator[Path]:
     if path and (node is None or (isinstance(node, (str, dict, list)) and not node)):
         yield path
-    below: list[tuple[str | int, object]] = (
-        list(node.items())
-        if isinstance(node, Mapping)
-        else list(enumerate(node))
-        if isinstance(node, list)
-        else []
-    )
-    for step, item in below:
-        yield from _empty(item, (*path, step))
+    for step in steps_of(node):
+        yield from _empty(node[step], (*path, step))  # type: ignore[index]
 
 
 # --- The shell context of a placeholder, and the quotes in which a variable in its place is expanded
@@ -358,3 +372,84 @@ class Quoting:
 
     def _next_line(self) -> None:
         self.within = self._pending[0].within if self._pending else ""
+
+
+def in_folder(folder: str, command: str) -> str:
+    """Return a command with a change to a folder; ``~`` is the home directory."""
+    folder = folder.rstrip("/") or folder[:1]
+    word = f"~/{quote(folder[2:])}" if folder.startswith("~/") else quote(folder)
+    return command if folder in ("", ".") else join_commands([f"cd {word}", command])
+
+
+# --- Loops in which a command waits until other pods answer: without pods they never end
+
+_LEAD: Final = r"(?P<lead>(?:\A|[;&|\n{(]|\b(?:do|then|else)\b)\s*)"
+_LOOP: Final = re.compile(
+    _LEAD + r"(?P<head>(?:until|while|for)\b(?:\\\n|[^;\n])*)(?:;|\n)\s*do\b"
+    r"(?P<body>(?:(?!\b(?:do|done)\b).)*)\bdone\b(?:[ \t]*\d?[<>]+&?[ \t]*\S+)*", re.DOTALL
+)  # fmt: skip
+_SSHD: Final = re.compile(
+    _LEAD + r"(?:/usr/sbin/sshd\b[^;&|\n]*|(?:service +|/etc/init\.d/)sshd? +(?:re)?start\b)"
+)
+_ASKS: Final = re.compile(
+    r"(?:until|while\s+!)\s+(?:timeout\s+\S+\s+)?(?:sshpass\s+\S+\s+\S+\s+)?"
+    r"(ssh|ssh-keyscan|nslookup|getent|ping|host|dig|nc)\s.*", re.DOTALL
+)  # fmt: skip
+_IDLE: Final = re.compile(
+    r"\s*(?:(?:if|then|elif|else|fi)\b\s*)*"
+    r"(?:(?:sleep|echo|printf|date|let|exit|return|break|continue|true)\b.*|:|\[.*|\(\(.*|\w+=.*|\0)?\s*",
+    re.DOTALL,
+)  # fmt: skip
+"""A statement that only waits or reports; NUL stands for a loop that does."""
+_CLEAN: Final = (
+    (re.compile(r"[^\n;&|]*\|\s*\0"), "\0"),
+    (re.compile(r"(\b(?:then|do|else)\s+|[{(]\s*)\0"), r"\1:"),
+    (re.compile(r"[ \t]*(?:&&|;)[ \t]*\0(?=[ \t]*(?:\n|\Z))"), ""),
+    (re.compile(r"\0[ \t]*(?:\|\|[^;&\n]*)?(?:;|&&|\n|\Z)\s*"), ""),
+    (re.compile(r"\0"), ":"),
+)
+
+
+def without_waits(command: str) -> tuple[str, str]:
+    """Return a command without the loops that wait for other pods, and the head of the first, or "".
+
+    Raises:
+        ValueError: with the head of a loop that waits for an sshd and does more.
+    """
+    heads: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        head, idle = (
+            match["head"].strip(),
+            all(map(_IDLE.fullmatch, re.split(r"[;\n]|&&|\|\|", match["body"]))),
+        )
+        asks = _ASKS.fullmatch(head)
+        if asks and not idle and asks[1].startswith("ssh"):
+            raise ValueError(head)
+        if not idle or not (asks or "\0" in match["body"]):
+            return match[0]
+        heads.extend([head] if asks else [])
+        return f"{match['lead']}\0"
+
+    text, before = _SSHD.sub(r"\g<lead>\0", command), ""
+    while text != before:
+        text, before = _LOOP.sub(replacement, text), text
+    if text == command:
+        return command, ""
+    for pattern, instead in _CLEAN:
+        text = pattern.sub(instead, text)
+    return (text.strip(), heads[0] if heads else "sshd") if text.strip() else (command, "")
+
+
+def drop_waits(read: Reading, command: str, *path: str | int) -> str:
+    """Return a command without the loops that wait for other pods, with a warning."""
+    why = "all nodes are allocated before anything starts, and none has an sshd of the job"
+    try:
+        text, head = without_waits(command)
+    except ValueError as error:
+        why = f"no node has an sshd of the job, so `{error}` would wait until the time limit"
+        read.refuse(*path, why=why, hint="remove the loop: all nodes are allocated before anything starts")
+        return command
+    if head:
+        read.warn(*path, why=f"`{head}` has no effect: {why}")
+    return text

@@ -22,6 +22,7 @@ _SECTIONS: Final = {
     "ps": "environment.replicas.default_ps",
     "evaluator": "environment.replicas.evaluator",
 }
+_NNODES: Final = re.compile(r"--nnodes[=\s]\s*['\"]?(\d+)\b(?!:)")
 _COUNTS: Final = {"worker": "environment.replicas.n_workers", "ps": "environment.replicas.n_ps"}
 
 
@@ -127,6 +128,14 @@ def take_image(job: ForeignJob, read: Reading, images: Sequence[Sourced]) -> Non
             read.refuse(*other.source, why=why, hint="write the same one for all")
 
 
+def keep_nodes(job: ForeignJob, command: str, total: int, each: str | None, *source: str | int) -> None:
+    """Request a node for each replica where the file counts nodes, or the processes of one (``each``)."""
+    counted = _NNODES.search(command)
+    is_each = each is not None and each.isdecimal() and int(each) > 1
+    if total > 1 and (int(counted[1]) == total if counted else is_each):
+        job.nodes = Sourced(total, source)
+
+
 def put_name(read: Reading, name: object, *source: str | int) -> None:
     """Put the name of the job, with a warning if it has to change."""
     text = str(name)
@@ -151,6 +160,18 @@ class CloudMachine(NamedTuple):
         """The request of a replica of this size, with memory in MiB."""
         amounts = {"gpu": self.gpus, "cpu": self.cpus, "memory": int(self.gib * 1024)}
         return {name: {"requests": number} for name, number in amounts.items() if number}
+
+
+_MODEL: Final = re.compile(r"(?:[ahbvpktl]|gh|gb|mi)\d{1,4}[a-z]?")
+_MEMORY: Final = re.compile(r"\d{2,3}gb?")
+
+
+def product_type(text: str) -> str:
+    """Return the type of a product: ``a100-80g`` of ``NVIDIA-A100-SXM4-80GB``."""
+    parts = re.split(r"[^a-z0-9]+", text.lower())
+    model = next(filter(_MODEL.fullmatch, parts), "")
+    memory = next(filter(_MEMORY.fullmatch, parts), "")
+    return "-".join(filter(None, (model, memory.removesuffix("b")))) if model else ""
 
 
 def on_machine(read: Reading, kind: CloudMachine | None, *source: str | int) -> Role:

@@ -65,8 +65,15 @@ _PROGRAMS: Final = (
     _Kind("a Nextflow pipeline", _OWN_JOBS + "`nextflow run {file}`", r"^(process|workflow)( +\w+)? *\{ *$",
           names="*.nf"),
     _Kind("an Airflow DAG", _STEPS, r"^(from|import) +airflow\b"),
+    _Kind("a command line of Gradient",
+          "give its words: `hpcdist submit --from gradient -- experiments run ...`",
+          r"^[ \t]*(?:[$!] ?)?gradient[ \t]+(?:experiments|jobs)[ \t]+(?:run|create)\b"),
     _Kind("a shell script", _START, r"\A#!.*\b(ba|z|k|c|tc|da)?sh\b", names="*.sh *.bash *.zsh *.csh",
           command="bash {file}"),
+    _Kind("a component of TorchX",
+          "give what `torchx run --dryrun {file}:NAME` prints, or the application as JSON: "
+          "`json.dump(dataclasses.asdict(app), file)`",
+          r"^def \w+\((?:[^\0](?!\ndef ))*?\) *-> *(?:\w+\.)*AppDef *:"),
     _Kind("a Python program", _START, rf"\A#!.*\bpython|{_BEGIN}{_PYTHON}", names="*.py",
           command="python {file}"),
     _Kind("an R program", _START, r"\A#!.*\bRscript", names="*.R *.r", command="Rscript {file}"),
@@ -94,6 +101,8 @@ _PAGES: Final = (
     _Kind("a list of Python packages",
           "install them by `pip install -r {file}` before you submit an experiment",
           names="requirements*.txt"),
+    _Kind("a configuration of TorchX", "give what `torchx run --dryrun` prints in its folder",
+          names=".torchxconfig"),
     _Kind("a file of settings", _SETTINGS, _BEGIN + r"\[\[?[\w\"' .:-]+\]\]? *$", names="*.toml *.ini"),
     _Kind("a page of text", "copy the YAML of the experiment into a file of its own",
           names="*.md *.rst *.adoc"),
@@ -122,12 +131,7 @@ _OF_TOOLS: Final = (
           "experiment", keys="dependencies name|channels|prefix"),
     _Kind("a package of npm", _OTHER, keys="scripts.start|build|test|dev|lint"),
     _Kind("a project of MLflow", _WRITE, keys="entry_points.*.command"),
-    _Kind("a task of SkyPilot",
-          "write its `run` as `run.cmd` of an experiment, and its nodes as `batch.nodes`",
-          keys="run setup|num_nodes|file_mounts|workdir|envs"),
-    _Kind("a task of SkyPilot", _WRITE, keys="resources.accelerators|cloud|infra"),
-    _Kind("a configuration of dstack", "write its `commands` as `run.cmd` of an experiment",
-          keys="type commands|ide"),
+    _Kind("a job group of SkyPilot", "write each of its tasks to a separate file", keys="name execution"),
     _Kind("a cluster of Ray", "write an experiment with `framework: ray`, and the driver as its command",
           keys="cluster_name provider|head_node_type|available_node_types"),
     _Kind("an experiment of Determined",
@@ -136,8 +140,6 @@ _OF_TOOLS: Final = (
     _Kind("a workspace of Ramble", _OWN_JOBS + "`ramble on`", keys="ramble"),
     _Kind("an environment of Spack", "name its folder in `batch.spack_env` of an experiment", keys="spack"),
     _Kind("a configuration of ReFrame", _OWN_JOBS + "`reframe -C {file} -r`", keys="systems environments"),
-    _Kind("an application of TorchX", "write its `entrypoint` as `run.cmd` of an experiment",
-          keys="roles.*.entrypoint"),
     _Kind("a configuration of Accelerate",
           "write `framework: accelerate` in an experiment, and name the script",
           keys="compute_environment distributed_type"),
@@ -166,8 +168,9 @@ _KINDS: Final = (*_PAGES, *_PROGRAMS, *_OF_TOOLS)
 def of_text(raw: bytes, file: str) -> Problem | None:
     """Return the problem of a file that cannot be read as YAML, None if its kind is unknown."""
     text = raw[:HEAD].decode("latin-1").replace("\r\n", "\n")
-    kind = next((kind for kind in _KINDS if kind.text and re.search(kind.text, text, re.MULTILINE)), None)
-    return _problem(kind or _named(file), file)
+    known = (kind for kind in _KINDS if PurePath(file).name in kind.names.split())
+    kinds = (kind for kind in _KINDS if kind.text and re.search(kind.text, text, re.MULTILINE))
+    return _problem(next(known, None) or next(kinds, None) or _named(file), file)
 
 
 def of_data(data: Mapping[str, object], file: str) -> Problem | None:

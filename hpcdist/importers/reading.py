@@ -10,12 +10,14 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from hpcdist.base.errors import ConfigError, Key, Path, Place, Problem, dotted
-from hpcdist.base.tree import Document, Map, Seq, value_at
-from hpcdist.base.words import quote
+from hpcdist.base.tree import Document, Map, Seq, texts_in, value_at
 from hpcdist.importers import Imported
+
+VARIABLE: Final = re.compile(r"(?<!\$)\$(?:\{([A-Za-z_]\w*)(?::?-[^{}]*)?\}|([A-Za-z_]\w*))")
+"""A variable of a shell, also one with a default."""
 
 
 class Reading:
@@ -67,12 +69,12 @@ class Reading:
         return None
 
     def value_hint(self, value: object, hint: str) -> str:
-        """Return the hint for an invalid value: `envsubst` for a shell variable, else ``hint``."""
-        variable = re.match(r"\$\{?(\w+)", str(value))
-        file = self.data.place.file if self.data.place else "FILE"
-        if not variable:
-            return hint
-        return f"fill it in first: `{variable[1]}=... envsubst < {quote(file)} > filled.yml`"
+        """Return the hint for an invalid value: `-p` for shell variables, else ``hint``.
+
+        They are filled in by `hpcdist.loading`.
+        """
+        names = dict.fromkeys(braced or plain for braced, plain in VARIABLE.findall(str(value)))
+        return f"give it: `{' '.join(f'-p {name}=VALUE' for name in names)}`" if names else hint
 
     def section(self, *path: str | int) -> bool:
         """Return whether there is a section; refuse anything else."""
@@ -154,13 +156,19 @@ class Reading:
     def finish(self) -> Imported:
         """Return the native form, with an error for each key that was neither read nor reported."""
         for path in self._unread_keys(self.data, ()):
-            self._remark(
-                _key(path),
-                f"unknown key {dotted(path)!r}",
-                "remove it",
-                "error",
-            )
+            why, hint = f"unknown key {dotted(path)!r}", "remove it"
+            if section := self._empty_before(path):
+                why = f"the lines under `{section}:` have lost their indentation"
+                hint = f"indent `{path[-1]}` by two spaces, and what belongs to it by two more"
+            self._remark(_key(path), why, hint, "error")
         return Imported(self.native, tuple(self.remarks), dict(self.origins))
+
+    def _empty_before(self, path: Path) -> str:
+        """Return the key before an unknown one that has no value, "" if it has one."""
+        above = self.peek(*path[:-1])
+        keys = list(above) if isinstance(above, Map) else []
+        at = keys.index(str(path[-1])) if keys else 0
+        return keys[at - 1] if at and above[keys[at - 1]] is None else ""
 
     def _remark(self, path: Path, message: str, hint: str, severity: Any) -> None:
         self.remarks.append(Problem(message, path, hint, severity, self.place(*path)))
@@ -175,15 +183,7 @@ class Reading:
         if not steps:
             yield above
             return
-        node = self.peek(*above)
-        names: list[str | int] = (
-            list(range(len(node)))
-            if isinstance(node, list)
-            else list(node or ())
-            if isinstance(node, Mapping)
-            else []
-        )
-        for name in names:
+        for name in steps_of(self.peek(*above)):
             if steps[0] in ("*", str(name)):
                 yield from self._matching(steps[1:], (*above, name))
 
@@ -192,18 +192,19 @@ class Reading:
         if path in self._done:
             return
         inside = any(done[: len(path)] == path for done in self._done)
-        below: list[str | int] = (
-            list(node)
-            if isinstance(node, Mapping)
-            else list(range(len(node)))
-            if isinstance(node, list)
-            else []
-        )
+        below = steps_of(node)
         if path and not (inside and below):
             yield path
             return
         for step in below:
             yield from self._unread_keys(node[step], (*path, step))  # type: ignore[index]
+
+
+def steps_of(node: object) -> list[str | int]:
+    """Return the keys of a section, or the places of a list; an empty list for a value."""
+    if isinstance(node, list):
+        return list(range(len(node)))
+    return list(node) if isinstance(node, Mapping) else []
 
 
 def _key(path: Path) -> Path:
@@ -249,11 +250,28 @@ def with_value(node: Any, path: Path, change: Callable[[Any], Any]) -> Any:
     return node.mapped(lambda step, item: with_value(item, path[1:], change) if step == path[0] else item)
 
 
-def with_texts(node: Any, change: Callable[[str], str]) -> Any:
+def with_texts(node: Any, change: Callable[[str], Any]) -> Any:
     """Return a copy of a tree with each text changed."""
     if isinstance(node, (Map, Seq)):
         return node.mapped(lambda _, item: with_texts(item, change))
     return change(node) if isinstance(node, str) else node
+
+
+def variables_in(data: Map) -> set[str]:
+    """Return the shell variables in the texts of a file."""
+    found = (match for _, text in texts_in(data, ()) for match in VARIABLE.finditer(text))
+    return {match[1] or match[2] for match in found}
+
+
+def with_variables(data: Map, values: Mapping[str, str]) -> Map:
+    """Return a file with these shell variables filled in, as `envsubst` does."""
+
+    def change(text: str) -> Any:
+        new = VARIABLE.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
+        return int(new) if new != text and new.isdecimal() else new
+
+    filled: Map = with_texts(data, change) if values else data
+    return filled
 
 
 def placed(value: object, place: Place | None) -> object:

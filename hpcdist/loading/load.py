@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from hpcdist import importers
@@ -136,15 +137,36 @@ def _searched(data: Map) -> Iterator[str]:
     return (name for part in of_trials if isinstance(part, Map) for name in part)
 
 
+def _input_types(data: Map) -> dict[str, Any]:
+    declared = data.get("inputs")
+    inputs = [item for item in declared if isinstance(item, Map)] if isinstance(declared, Seq) else []
+    return {str(item.get("name")): item.get("type") for item in inputs}
+
+
+def _known_params(data: Map) -> set[str]:
+    params = data.get("params")
+    return {*(params if isinstance(params, Map) else ()), *_input_types(data), *_searched(data)}
+
+
+def _with_variables(data: Map, form: str, given: Mapping[str, str]) -> tuple[Map, Mapping[str, str]]:
+    """Return a foreign file with the shell variables filled in that ``-p`` names, and its other params."""
+    if not given or importers.is_native(data):
+        return data, given
+    from hpcdist.importers.reading import variables_in, with_variables
+
+    used = given.keys() & variables_in(data)
+    with suppress(ConfigError):  # it is reported when the file is read with the values
+        used -= _known_params(importers.read(data, form).data) if used else set()
+    filled = with_variables(data, {name: given[name] for name in used})
+    return filled, {name: text for name, text in given.items() if name not in used}
+
+
 def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]]:
     """Return the data with new values for some params; an unknown name is a problem."""
     if not given:
         return data, []
-    params, declared = data.get("params"), data.get("inputs")
+    params, kinds, known = data.get("params"), _input_types(data), _known_params(data)
     new = params.copy() if isinstance(params, Map) else Map()
-    inputs = [item for item in declared if isinstance(item, Map)] if isinstance(declared, Seq) else []
-    kinds = {str(item.get("name")): item.get("type") for item in inputs}
-    known = {*new, *kinds, *_searched(data)}
     problems: list[Problem] = []
     for name, text in given.items():
         place = Place(f"-p {name}={text}", 0, 0)
@@ -259,6 +281,8 @@ def _to_native(
     if theirs and not importer and not importers.is_same_form(chosen.data, foreign.data):
         place = Place(f"--set {'='.join(theirs[-1])}", 0, 0)
         raise ConfigError(Problem("with this value, the file has no longer the form of a job", place=place))
+    data, params = _with_variables(foreign.data, importer, params)
+    foreign = foreign._replace(data=data)
     imported = importers.read(foreign.data, importer)
     problems = [*others, *found, *map(foreign.locate, imported.remarks)]
     ours = [item for item in settings if item not in theirs]

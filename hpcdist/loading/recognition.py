@@ -36,6 +36,8 @@ def read(path: str | Path) -> Document:
     except ConfigError as error:
         lines = {problem.place.line for problem in error.problems if problem.place}
         text = raw.decode("utf-8", "replace")
+        if printed := importers.as_yaml(text):
+            return source.parse(printed, file, several=True)
         problem = other_files.of_text(raw, file) or _left_out(text, file, lines)
         if problem is None:
             raise

@@ -101,19 +101,19 @@ def _misused(document: Document, name: str) -> Iterator[Problem]:
 
 
 def _unused(document: Document, search: Search) -> list[Problem]:
-    """Return an error for each unused param where others are used; a warning where no param is.
+    """Return a warning for each param that no command uses, or one for all.
 
-    Programs of Polyaxon 0.x may read all params from one variable.
+    Programs of Polyaxon 0.x may read params from one variable.
     """
     unused = [name for name in search.names if not any(True for _ in uses(document, name))]
     if len(unused) == len(search.names):
         message = "no command uses the params of the search: the program must read them from POLYAXON_PARAMS"
         return [warning(message, _SEARCH, f"or write `{{{{ {unused[0]} }}}}` in `run.cmd`")]
     return [
-        Problem(
-            f"nothing uses the param {name!r}: all of its trials would be the same",
+        warning(
+            f"no command uses the param {name!r}: the program must read it from POLYAXON_PARAMS",
             _path_of(name, search),
-            f"write `{{{{ {name} }}}}` in `run.cmd`, or in a variable of `environment.env_vars`",
+            f"or write `{{{{ {name} }}}}` in `run.cmd`, or in a variable of `environment.env_vars`",
         )
         for name in unused
     ]

@@ -491,8 +491,7 @@ def _unknown(syntax: DirectiveSyntax, line: Directive, site: Site) -> Problem | 
     flags = {known.partition(" ")[0] for known in (*syntax.fields, *syntax.reserved, *syntax.others)}
     if flag in flags or flag in site.directives.known:
         return None
-    near = did_you_mean(flag, flags)
-    hint = near if near.startswith("did") else syntax.form
+    hint = did_you_mean(flag, flags, otherwise=syntax.form)
     hint += "; one that this site's own has belongs in `directives.known` of the site file"
     return Problem(f"{syntax.scheduler} has no flag {flag}{origin}", path, hint)
 

@@ -102,6 +102,7 @@ INDENTATION = "check the indentation, quotes and brackets in this line and above
         "a: {b: {{ x }}}",
         "? [a]\n: b",
         "a: 1\nb:\n  c: 1\n  'c': 2",
+        "kind: a\nrun:\nkind: b\n",
         "{a: 1, a: 2}",
         "a: *x",
         "b: &one 1\na: *on",

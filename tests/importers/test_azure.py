@@ -36,6 +36,11 @@ def test_every_file_has_its_expectation() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.yml") if "expected" not in path.name) == NAMES
 
 
+NO_MACHINE = (
+    "distribution: no GPUs are requested: the file does not say which machine a node is; "
+    "for G GPUs on each node write `--set environment.resources.gpu.requests=G "
+    "--set environment.replicas.default_worker.resources.gpu.requests=G`"
+)
 JOB = "type: command\ncommand: x ${{outputs.o}}\n"
 
 
@@ -72,7 +77,7 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             "distribution: {type: tensorflow, worker_count: 3}\nresources: {instance_count: 2}"),
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 2}}, "batch": {"nodes": 2},
              "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
-            [],
+            [NO_MACHINE],
         ),
         (
             ("outputs: {o: {type: uri_file}}\n"
@@ -80,27 +85,50 @@ JOB = "type: command\ncommand: x ${{outputs.o}}\n"
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 1}}, "batch": {"nodes": 2},
              "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
             [("resources.instance_count: 2 workers and 0 parameter servers leave some of 3 instances idle; "
-             "hpcdist asks for a node for each of them")],
+             "hpcdist asks for a node for each of them"), NO_MACHINE],
         ),
         (
             ("outputs: {o: {type: uri_file}}\n"
             "distribution: {type: tensorflow, worker_count: 2, parameter_server_count: 1}"),
             {"framework": "tensorflow", "environment": {"replicas": {"n_workers": 1, "n_ps": 1}},
              "tensorflow": {"chief": False}, "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
-            [],
+            [NO_MACHINE],
         ),
         (
             ("outputs: {o: {type: uri_file}}\nresources: {instance_count: 2}\n"
             "distribution: {type: tensorflow, worker_count: 1, parameter_server_count: 1}"),
             {"framework": "tensorflow", "environment": {"replicas": {"n_ps": 1}}, "batch": {"nodes": 2},
              "tensorflow": {"chief": False}, "run": {"cmd": prepared('x "$HPCDIST_OUTPUTS/o"')}},
-            [],
+            [NO_MACHINE],
         ),
     ],
 )  # fmt: skip
 def test_keys_besides_the_command(rest: str, native: dict[str, Any], remarks: list[str]) -> None:
     read = importers.read(source.parse(JOB + rest, "job.yml").data)
     assert (read.data, [str(problem._replace(place=None)) for problem in read.remarks]) == (native, remarks)
+
+
+@pytest.mark.parametrize(
+    ("rest", "key"),
+    [
+        (
+            "distribution: {type: mpi, process_count_per_instance: 4}\nresources: {instance_count: 2}",
+            "distribution",
+        ),
+        ("environment: {image: nvidia/cuda}", "command"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["command", "CommandComponent"])
+def test_gpus_of_a_machine_that_is_not_named_are_a_warning(kind: str, rest: str, key: str) -> None:
+    def warnings(more: str) -> list[str]:
+        read = importers.read(source.parse(f"type: {kind}\ncommand: x\n{rest}\n{more}", "job.yml").data)
+        return [str(problem._replace(place=None)) for problem in read.remarks if "no GPUs" in problem.message]
+
+    assert [line.partition(";")[0] for line in warnings("")] == [
+        f"{key}: no GPUs are requested: the file does not say which machine a node is"
+    ]
+    for named in ("compute: azureml:gpus", "runsettings: {target: gpus}", "compute: {target: a}"):
+        assert warnings(named) == []
 
 
 COMPONENT = FOLDER / "component_mpi.yml"
@@ -145,8 +173,9 @@ def test_a_cluster_of_ray(keys: dict[str, str], section: dict[str, Any]) -> None
         "run": {"cmd": prepared("python d.py")},
         **({"ray": section} if section else {}),
     }
-    assert [problem.message for problem in read.remarks] == [
-        "port has no effect on a batch machine: the job has ports of its own"
+    assert [str(problem._replace(place=None)) for problem in read.remarks] == [
+        "distribution.port: port has no effect on a batch machine: the job has ports of its own",
+        NO_MACHINE,
     ]
 
 

@@ -184,7 +184,14 @@ def test_a_step_of_the_first_previews_is_a_job() -> None:
             "batch": {"nodes": 2},
             "run": {"cmd": command},
         },
-        [],
+        [
+            (
+                "jobs/p.yml:10:7: jobs.one.component.distribution: no GPUs are requested: "
+                "the file does not say which machine a node is; "
+                "for G GPUs on each node write `--set environment.resources.gpu.requests=G "
+                "--set environment.replicas.default_worker.resources.gpu.requests=G`"
+            )
+        ],
     )
 
 

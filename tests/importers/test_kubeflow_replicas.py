@@ -47,6 +47,26 @@ SCRIPT = "command: [bash, -c, 'cd /w; mpirun -np 2 ./a']"
 
 
 @pytest.mark.parametrize(
+    ("spec", "command", "nodes"),
+    [
+        ("", "[torchrun, --nnodes=2, --nproc_per_node=8, t.py]", 2),
+        ("", "[bash, -c, 'pip install x; torchrun --nnodes 2 --nproc_per_node 8 t.py']", 2),
+        ("  nprocPerNode: '8'\n", "[torchrun, t.py]", 2),
+        ("  nprocPerNode: '8'\n", "[python, t.py]", 2),
+        ("  nprocPerNode: '1'\n", "[torchrun, t.py]", None),
+        ("", "[torchrun, '--nnodes=1:4', --nproc_per_node=8, t.py]", None),
+        ("", "[torchrun, --nnodes=$N, --nproc_per_node=8, t.py]", None),
+        ("", "[torchrun, --nproc_per_node=8, t.py]", None),
+        ("", "[python, t.py]", None),
+    ],
+)
+def test_replicas_that_the_file_counts_as_nodes_are_nodes(spec: str, command: str, nodes: int | None) -> None:
+    text = job("PyTorchJob", ("Master", 1, f"command: {command}"), ("Worker", 1, f"command: {command}"))
+    found = importers.read(source.parse(text + spec, "f.yml").data)
+    assert found.data.get("batch", {}).get("nodes") == nodes
+
+
+@pytest.mark.parametrize(
     "text",
     [
         job("PyTorchJob", ("Master", 1, "command: [mpirun, t]"), ("Worker", 0, "command: [t]")),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpcdist.base import source
+from hpcdist.loading import load
 from tests.importers.remarks import cases, errors_of, remarks_of
 from tests.wording import Wording
 
@@ -61,6 +63,8 @@ spec:
         MPI.replace("COMMAND", "[mpirun, -N, all, t]"),
         TORCH.replace("COMMAND", "[t]").replace("replicas: 2", "replicas: $NODES"),
         TORCH.replace("COMMAND", "[t], resources: {limits: {nvidia.com/gpu: '${GPUS}'}}"),
+        TORCH.replace("COMMAND", "[t, $D/t], resources: {limits: {cpu: '${A}', memory: '${B}Gi'}}"),
+        TORCH.replace("COMMAND", "[t], resources: {limits: {nvidia.com/gpu: '${GPUS:-8}'}}"),
         TORCH.replace("COMMAND", "[t], resources: {claims: [{name: imex-channel}, {name: gpus}]}"),
         TORCH.replace("[{name: pytorch, command: COMMAND}]", "{name: pytorch, command: [t]}"),
         TORCH.replace("[{name: pytorch, command: COMMAND}]", "[]"),
@@ -92,3 +96,51 @@ def test_a_command_of_a_worker_of_any_type_is_a_warning(command: str, wording: W
         "[{image: i}]", f"[{{image: i, command: {command}}}]"
     )
     wording(remarks_of(text))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nvidia.com/rdma-vf", "nvidia.com/sriov-rdma-vf", "nvidia.com/rdma_ib", "nvidia.com/rdma0",
+     "nvidia.com/mlnx-vf", "nvidia.com/ib-sriov", "nvidia.com/ib0", "nvidia.com/infiniband", "nvidia.com/cx7",
+     "rdma/hca", "openshift.io/mlnxnics", "nvidia.com/resibp24s0", "networking.gke.io.networks/rdma-0"],
+)  # fmt: skip
+def test_a_device_of_the_network_has_no_effect(name: str) -> None:
+    text = TORCH.replace("COMMAND", f"[t], resources: {{limits: {{{name}: 1}}}}")
+    assert [line for line in remarks_of(text) if name in line and "no effect" not in line] == []
+    assert errors_of(text) == []
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/vf", "example.com/ibex", "google.com/tpu"])
+def test_another_device_is_refused(name: str) -> None:
+    [error] = errors_of(TORCH.replace("COMMAND", f"[t], resources: {{limits: {{{name}: 1}}}}"))
+    assert f"batch systems have no resource {name!r}" in error
+
+
+def test_the_hints_about_variables_fill_them_in() -> None:
+    text = TORCH.replace("COMMAND", "[t, $D/t], resources: {limits: {cpu: '${A}', memory: '${B:-1}Gi'}}")
+    text = text.replace("replicas: 2", "replicas: $N")
+    found = load.to_native(source.parse(text, "f.yml"), params={"A": "4", "B": "2", "N": "3"})
+    assert (found.document.data, [str(one) for one in found.problems]) == (
+        {
+            "name": "t",
+            "framework": "pytorch",
+            "environment": {
+                "resources": {"cpu": {"limits": 4}, "memory": {"limits": 2048}},
+                "replicas": {
+                    "n_workers": 2,
+                    "default_worker": {"resources": {"cpu": {"limits": 4}, "memory": {"limits": 2048}}},
+                },
+            },
+            "run": {"cmd": "t '$D/t'"},
+        },
+        [],
+    )
+
+
+def test_a_param_of_the_file_is_no_variable_of_a_shell() -> None:
+    text = "type: command\ncommand: x ${{inputs.lr}} $lr $D\ninputs: {lr: 1}\nenvironment: {image: a}\n"
+    found = load.to_native(source.parse(text, "f.yml"), params={"lr": "2", "D": "e"})
+    assert found.document.data["params"] == {"lr": 2}
+    assert found.document.data["run"]["cmd"].rpartition("\n")[2] == "x {{ lr }} $lr e"
+    [problem] = load.to_native(source.parse(text, "f.yml"), params={"E": "1"}).problems
+    assert "there is no param 'E'" in problem.message

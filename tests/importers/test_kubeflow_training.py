@@ -76,6 +76,7 @@ NATIVE = {
             "resources": {"gpu": {"limits": 2}},
             "replicas": {"default_worker": {"resources": {"gpu": {"limits": 2}}}, "n_workers": 1},
         },
+        "batch": {"nodes": 2},
         "build": {"image": "t"},
         "run": {
             "cmd": "case $HPCDIST_ROLE in\n"
@@ -108,6 +109,7 @@ NATIVE = {
                 "n_workers": 1,
             },
         },
+        "batch": {"nodes": 2},
         "build": {"image": "torch:2"},
     },
     "mx": {

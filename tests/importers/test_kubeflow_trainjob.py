@@ -52,6 +52,7 @@ def test_torchrun_on_nodes_with_gpus() -> None:
                 "replicas": {"default_worker": {"resources": gpus}, "n_workers": 2},
                 "env_vars": {"A": "b"},
             },
+            "batch": {"nodes": 3},
             "build": {"image": "m:1"},
             "run": {"cmd": "python -u t.py --lr 1"},
         },

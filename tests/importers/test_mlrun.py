@@ -58,6 +58,7 @@ def test_what_is_accepted(text: str) -> None:
         "kind: mpijob\nspec: {replicas: 1, command: x.ipynb}",
         "kind: mpijob\nspec: {replicas: 1, build: {functionSourceCode: '***'}}",
         "kind: mpijob\nspec: {replicas: 1, command: x.py, mode: other, hyperparams: {lr: [1, 2]}, state_thresholds: {executing: soon}}",
+        "kind: job\nspec: {command: x.py, image: .mlrun/func-a-b}",
         "kind: dask\nmetadata: {name: a}\nspec: {image: x}",
         "kind: run\nmetadata: {name: a}\nspec: {parameters: {lr: 1}, hyperparams: {lr: [1, 2, 3, 4]}, hyper_param_options: {strategy: grid}, function: a/b}",
         "kind: project\nspec: {functions: [{name: a, kind: mpijob, spec: {kind: mpijob, spec: {command: a.py}}}, {name: b, url: b.py, kind: mpijob}]}",

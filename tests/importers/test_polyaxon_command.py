@@ -8,7 +8,7 @@ from hpcdist import importers
 from hpcdist.base import source
 from hpcdist.base.tree import Map, Seq
 from hpcdist.importers.polyaxon import as_native
-from hpcdist.importers.polyaxon.normalise import joined
+from hpcdist.importers.polyaxon.command import joined
 from hpcdist.loading.templates import render
 
 JOINED = (
@@ -145,3 +145,45 @@ def test_the_image_tag_is_not_used_for_other_forms() -> None:
     written = as_native(data)
     assert written == {**data, "tensorflow": {"version": "2"}}
     assert importers.read(written) == importers.Imported(written)
+
+
+@pytest.mark.parametrize(
+    ("cmd", "template", "text"),
+    [
+        (
+            "{if: {cond: '{{ n == 2 }}', do: a, else_do: b}}",
+            "{% if n == 2 %}a{% else %}b{% endif %}",
+            "a",
+        ),
+        ("{if: {cond: '{{ n }} > 2', do: a, else_do: b}}", "{% if (n) > 2 %}a{% else %}b{% endif %}", "b"),
+        ("{if: {cond: false, do: a}}", "{% if False %}a{% endif %}", ""),
+        ("{if: {cond: n > 1, do: [a, b]}}", "{% if n > 1 %}a && b{% endif %}", "a && b"),
+        (
+            "{for: {len: '{{ n }}', do: 'x {{ i }}', index: i}}",
+            "{% for i in range(n) %}x {{ i }}{% if not loop.last %} && {% endif %}{% endfor %}",
+            "x 0 && x 1",
+        ),
+        (
+            "{for: {len: 2, do: {if: {cond: '{{ index }}', do: 'y {{ index }}', else_do: z}}}}",
+            (
+                "{% for index in range(2) %}{% if index %}y {{ index }}{% else %}z{% endif %}"
+                "{% if not loop.last %} && {% endif %}{% endfor %}"
+            ),
+            "z && y 1",
+        ),
+        ("[c, {if: {cond: '{{ n == 2 }}', do: a}}]", ["c", "{% if n == 2 %}a{% endif %}"], ["c", "a"]),
+    ],
+)
+def test_operators_of_polyaxon_are_templates(
+    cmd: str, template: str | list[str], text: str | list[str]
+) -> None:
+    assert read(f"run: {{cmd: {cmd}}}") == (template, [])
+    texts = Seq([template] if isinstance(template, str) else template)
+    rendered = render(Map({"run": Map({"cmd": texts})}), {"n": 2})[0]
+    assert rendered["run"]["cmd"] == ([text] if isinstance(text, str) else text)
+
+
+@pytest.mark.parametrize("cmd", ["{if: {do: a}}", "{if: {cond: a}}", "{unless: {cond: a, do: b}}", "{if: a}"])
+def test_half_an_operator_is_left_to_the_model(cmd: str) -> None:
+    command, remarks = read(f"run: {{cmd: {cmd}}}")
+    assert (isinstance(command, Map), remarks) == (True, [])

@@ -55,6 +55,20 @@ LR = {"lr": {"values": [0.1, 0.2]}}
             },
         ),
         (
+            (
+                "settings: {matrix: {lr: {values: [0.1, 0.2]}}, early_stopping: [{metric: a, value: 0.9},"
+                " {metric: b, value: 1, higher: true}, {metric: c, value: 2, higher: False, policy: ALL}]}"
+            ),
+            {
+                "matrix": LR,
+                "early_stopping": [
+                    {"metric": "a", "value": 0.9},
+                    {"metric": "b", "value": 1, "optimization": "maximize"},
+                    {"metric": "c", "value": 2, "optimization": "minimize"},
+                ],
+            },
+        ),
+        (
             "hptuning: {matrix: {kind: {values: [SGD, Adam]}}}",
             {"matrix": {"kind": {"values": ["SGD", "Adam"]}}},
         ),
@@ -87,4 +101,55 @@ def test_a_matrix_of_later_versions_is_refused_in_a_file_of_earlier_ones(section
             "a matrix with a `kind` is one of Polyaxon 1 and 2, and this is not a Polyaxon 1 or 2 file; "
             "write the params as `matrix: {lr: {values: [1, 2]}}`, or `kind: operation` with a `component`"
         )
+    ]
+
+
+@pytest.mark.parametrize("number", ["", ", n_experiments: null"])
+@pytest.mark.parametrize("method", ["RANDOM", "random", "random_search"])
+def test_a_random_search_without_a_number_is_all_trials(method: str, number: str) -> None:
+    text = f"settings: {{matrix: {{lr: {{values: [0.1, 0.2]}}}}, search_method: {method}{number}}}"
+    data, remarks = read(f"{text}\nrun: {{cmd: 'x {{{{ lr }}}}'}}")
+    assert (data["hptuning"], remarks) == (
+        {"matrix": LR, "grid_search": {}},
+        [
+            (
+                "p.yml:1:63: settings.search_method: a random search without `n_experiments` has all trials "
+                "of its matrix; write `random_search: {n_experiments: 20}` for some of them"
+            )
+        ],
+    )
+
+
+def test_a_random_search_of_a_distribution_needs_a_number() -> None:
+    data, remarks = read("settings: {matrix: {lr: {uniform: [0, 1]}}, search_method: RANDOM}\nrun: {cmd: x}")
+    assert (data["hptuning"]["random_search"], remarks) == ({}, [])
+
+
+def test_words_of_early_stopping_that_do_not_fit() -> None:
+    stop = (
+        "early_stopping: [{metric: a, higher: true, optimization: maximize}, {metric: b, policy: experiment}]"
+    )
+    data, remarks = read(f"hptuning: {{matrix: {{lr: {{values: [0.1, 0.2]}}}}, {stop}}}\nrun: {{cmd: x}}")
+    assert data["hptuning"]["early_stopping"] == [
+        {"metric": "a", "optimization": "maximize"},
+        {"metric": "b"},
+    ]
+    assert remarks == [
+        (
+            "p.yml:1:85: hptuning.early_stopping[0].higher: `higher` and `optimization` are the same; "
+            "keep `optimization`"
+        ),
+        (
+            "p.yml:1:136: hptuning.early_stopping[1].policy: it ends the search, and not the trial alone; "
+            "write the condition in the program"
+        ),
+    ]
+
+
+def test_logging_of_a_search_is_that_of_the_experiment() -> None:
+    text = "hptuning: {logging: {level: INFO}, matrix: {lr: {values: [0.1, 0.2]}}}\nrun: {cmd: x}"
+    assert read(text) == ({"hptuning": {"matrix": LR}, "logging": {"level": "INFO"}, "run": {"cmd": "x"}}, [])
+    _, remarks = read("logging: {level: DEBUG}\n" + text)
+    assert remarks == [
+        "p.yml:2:12: hptuning.logging: `hptuning.logging` and `logging` are the same; keep `logging`"
     ]

@@ -94,3 +94,21 @@ def test_one_value_is_a_list() -> None:
     document = source.parse(text + RUN, "p.yml")
     data = importers.read(document.data).data
     assert data["tags"].place_of(0) == Place("p.yml", 1, 7)
+
+
+def test_a_backend_in_the_environment_is_that_of_the_experiment() -> None:
+    assert read("environment: {backend: mpi}\n" + RUN) == (
+        {"backend": "mpi", "environment": {}, "run": {"cmd": "x"}},
+        [],
+    )
+    _, remarks = read("backend: native\nenvironment: {backend: mpi}\n" + RUN)
+    assert remarks == [
+        "p.yml:2:24: environment.backend: `environment.backend` and `backend` are the same; keep `backend`"
+    ]
+
+
+def test_what_a_build_installs_has_no_effect() -> None:
+    assert read("build: {image: a, install: [pip install b]}\n" + RUN) == (
+        {"build": {"image": "a"}, "run": {"cmd": "x"}},
+        ["p.yml:1:19: build.install: 'install' is for building the image, and hpcdist builds none"],
+    )

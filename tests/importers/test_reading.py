@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hpcdist.base.errors import Path
 from hpcdist.base.source import parse
 from hpcdist.importers.reading import Reading, one_of
@@ -78,3 +80,31 @@ def test_single_jobs_keep_their_paths() -> None:
         "last": {"a": {}, "b": [None, "q"]},
     }
     assert data == {"a": {"x": 1, "y": 2, "z": 3}, "b": ["p", "q"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        (
+            "spec:\n  template:\n  count: 2",
+            (
+                "f.yml:3:3: spec.count: the lines under `template:` have lost their indentation; "
+                "indent `count` by two spaces, and what belongs to it by two more"
+            ),
+        ),
+        ("spec:\n  template: 1\n  count: 2", "f.yml:3:3: spec.count: unknown key 'spec.count'; remove it"),
+        (
+            "spec:\n  template: 1\n  count: 2\n  rest:",
+            "f.yml:3:3: spec.count: unknown key 'spec.count'; remove it",
+        ),
+        (
+            "spec:\n  template:\n  deep: {count: 2}",
+            "f.yml:3:10: spec.deep.count: unknown key 'spec.deep.count'; remove it",
+        ),
+    ],
+)
+def test_a_section_whose_lines_lost_their_indentation(text: str, remark: str) -> None:
+    read = Reading(parse(text, "f.yml").data)
+    for path in (("spec", "template"), ("spec", "rest"), ("spec", "deep", "other")):
+        read.get(*path)
+    assert [str(problem) for problem in read.finish().remarks] == [remark]

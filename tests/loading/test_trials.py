@@ -116,14 +116,19 @@ def test_a_trial_of_a_list_without_a_value_is_an_error_at_this_trial(declared: s
     wording(problems(V1_LIST % declared))
 
 
-def test_an_unused_resource_of_hyperband_is_told_where_it_is_named(wording: Wording) -> None:
-    text = """
-hptuning:
-  matrix: {lr: {uniform: [0, 1]}}
-  hyperband: {max_iterations: 4, resource: {name: epochs}, metric: {name: loss}}
-run: {cmd: "x {{ lr }}"}
-"""
-    wording(problems(text))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hptuning: {matrix: {lr: {values: [1, 2]}, opt: {values: [a]}}}",
+        "hptuning: {mapping: [{opt: a, lr: 2}]}",
+        (
+            "hptuning: {matrix: {lr: {uniform: [0, 1]}}, "
+            "hyperband: {max_iterations: 4, resource: {name: epochs}, metric: {name: loss}}}"
+        ),
+    ],
+)
+def test_a_param_that_only_the_program_may_read_is_a_warning(text: str, wording: Wording) -> None:
+    wording(map(str, loaded(f"{text}\nrun: {{cmd: 'x {{{{ lr }}}}'}}").problems))
 
 
 def test_a_list_of_commands_is_joined_as_ever_and_a_flag_is_one() -> None:
@@ -149,7 +154,6 @@ SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
 @pytest.mark.parametrize(
     "text",
     [
-        "hptuning: {matrix: {lr: {values: [1]}, n: {values: [2]}}}\nrun: {cmd: 'x {{ n }}'}",
         f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}'}}\nbatch: {{account: 'a{{{{ lr }}}}'}}",
         f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}', prepare: {{cmd: 'y {{{{ lr }}}}'}}}}",
         f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}} {{{{ 1 / (lr - 0.2) }}}}'}}",
@@ -166,7 +170,6 @@ SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
         f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}'}}\nbatch: {{array: 0-3}}",
     ],
     ids=[
-        "a param that nothing uses",
         "a key of the job",
         "a step of the job",
         "a template that fails",
@@ -217,8 +220,7 @@ def test_a_value_for_a_param_that_only_the_search_has_is_a_warning(wording: Word
 
 
 def test_problems_of_a_list_of_trials_are_located_there(wording: Wording) -> None:
-    for trial in ("a b: 1", "a: 1"):
-        wording(problems(f"hptuning: {{mapping: [{{{trial}, c: 2}}]}}\nrun: {{cmd: 'x {{{{ c }}}}'}}"))
+    wording(problems("hptuning: {mapping: [{a b: 1, c: 2}]}\nrun: {cmd: 'x {{ c }}'}"))
 
 
 def test_values_that_stand_alone_are_an_error_with_the_key_to_write(wording: Wording) -> None:

@@ -14,30 +14,12 @@ from hpcdist.base.errors import ConfigError, Path, Problem, warning
 from hpcdist.base.tree import Map, Seq
 from hpcdist.base.words import quote
 from hpcdist.importers import Form, Imported, PipelineStep
+from hpcdist.importers.azure import layout, pipelines
 from hpcdist.importers.azure.command import AzureCode, Translation, one_line, read_outputs
 from hpcdist.importers.azure.inputs import Inputs, put_search
-from hpcdist.importers.azure.layout import (
-    SETTINGS,
-    Layout,
-    settings_sections,
-    take_environment,
-    take_rest,
-    take_variables,
-)
-from hpcdist.importers.azure.pipelines import (
-    SUPPORTED,
-    as_job,
-    file_named_in,
-    kind_of,
-    paths_of,
-    steps,
-    steps_of,
-    unused,
-    with_component,
-)
 from hpcdist.importers.container import escape_templates, export_hint, finish_with_command
 from hpcdist.importers.job import ForeignJob, Sourced, put_name
-from hpcdist.importers.polyaxon.normalise import joined
+from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading, one_of
 
 # --- Variables that Azure sets for a command, and their equivalents here
@@ -62,7 +44,7 @@ https://learn.microsoft.com/azure/machine-learning/how-to-use-mlflow-configure-t
 
 def warn_of_variables(read: Reading, command: str, path: Path) -> None:
     """Warn about variables in a command that neither the file nor the command sets."""
-    sections: list[Path] = [(), *((name,) for name in settings_sections(read))]
+    sections: list[Path] = [(), *((name,) for name in layout.settings_sections(read))]
     given = {name for section in sections for name in read.keys(*section, "environment_variables")}
     used = dict.fromkeys(_NAME.findall(command))
     unset = [name for name in used if name not in given and not re.search(rf"\b{name}=", command)]
@@ -86,6 +68,7 @@ _JOINED: Final = (
     "quote spaces that must be kept"
 )
 _SHOWN: Final = 10
+_RUN_KINDS: Final = ("command", "commandcomponent", "distributedcomponent")
 _MANY: Final = (
     "a pipeline is many jobs",
     "give the file that has its steps as `jobs`",
@@ -109,7 +92,7 @@ _ENVIRONMENT_KEYS: Final = {"image", "docker", "conda", "conda_file", "build", "
 class Azure(Form):
     """The importer of components and command jobs; the file of a component has no run settings."""
 
-    settings = SETTINGS
+    settings = layout.SETTINGS
 
     def recognises(self, data: Map) -> bool:
         """Tell by the schema or the type, else by a command with an environment or a compute target."""
@@ -118,8 +101,8 @@ class Azure(Form):
         kind = str(data.get("type", data.get("job_type", "")))
         if _SCHEMA.search(str(data.get("$schema", ""))) or re.match(_TYPE, kind):
             return True
-        steps = {"sweep": {"trial", "search_space"}, "pipeline": {"jobs"}, "command": data.keys()}
-        if steps.get(kind.lower().removesuffix("_job"), set()) & data.keys() or _is_module(data):
+        marks = {"sweep": {"trial", "search_space"}, "pipeline": {"jobs"}, "command": data.keys()}
+        if marks.get(kind.lower().removesuffix("_job"), set()) & data.keys() or _is_module(data):
             return True
         environment = data.get("environment")
         ours = isinstance(environment, str) or (
@@ -129,12 +112,12 @@ class Azure(Form):
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
         """Return the component of a job, or of the one step of a pipeline, that is in another file."""
-        return file_named_in(data)
+        return pipelines.file_named_in(data)
 
     def with_named_file(self, data: Map, other: Map) -> Map:
         """Return the data with that component."""
-        named = file_named_in(data)
-        return with_component(data, named[0], other) if named else data
+        named = pipelines.file_named_in(data)
+        return pipelines.with_component(data, named[0], other) if named else data
 
     def jobs(self, data: Map) -> dict[str, Map]:
         """Return the steps of a pipeline."""
@@ -142,7 +125,7 @@ class Azure(Form):
 
     def steps(self, data: Map) -> Sequence[PipelineStep]:
         """Return the steps of a pipeline."""
-        return steps_of(data)
+        return pipelines.steps_of(data)
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -150,7 +133,7 @@ class Azure(Form):
         Raises:
             ConfigError: when the file is many jobs, a kind of job that no batch machine runs, or no command.
         """
-        job = as_job(data)
+        job = pipelines.as_job(data)
         if job is data:
             return self._job(data)
         try:
@@ -165,10 +148,10 @@ class Azure(Form):
         inputs = Inputs(read, legacy=legacy)
         put_search(read, inputs.searched)
         command = _command(read, found, inputs, legacy=legacy)
-        take_environment(read, found)
-        take_variables(read, found)
-        Layout(read, found, legacy=legacy, command=command).put()
-        take_rest(read, found)
+        layout.take_environment(read, found)
+        layout.take_variables(read, found)
+        layout.Layout(read, found, legacy=legacy, command=command).put()
+        layout.take_rest(read, found)
         found.write(read)
         return finish_with_command(read)
 
@@ -179,7 +162,7 @@ IMPORTER: Final = Azure()
 def _of_step(found: Imported, data: Map) -> Imported:
     """Return the native form of a step, with paths in its file, and a warning about unused inputs."""
     remarks = _in_file(found.remarks, data)
-    if names := unused(data):
+    if names := pipelines.unused(data):
         why = f"this step does not use {', '.join(names)} of its pipeline"
         remarks.append(warning(why, ("jobs",))._replace(place=data.place_of("jobs")))
     return found._replace(remarks=tuple(remarks), origins={})
@@ -187,7 +170,7 @@ def _of_step(found: Imported, data: Map) -> Imported:
 
 def _in_file(problems: Iterable[Problem], data: Map) -> list[Problem]:
     """Return problems of a job that was made of a file, with their paths in that file."""
-    paths = {place: path for place, path in paths_of(data).items() if place != data.place}
+    paths = {place: path for place, path in pipelines.paths_of(data).items() if place != data.place}
     return [one._replace(path=paths.get(one.place, one.path) if one.place else one.path) for one in problems]
 
 
@@ -208,17 +191,14 @@ def _refuse_kinds(read: Reading) -> None:
     key: Path = ("type",) if kind is not None else ("$schema",) if schema else ()
     of_steps = "pipeline" if "jobs" in read.data else ""
     words = (kind or re.sub(r".*/", "", schema) or of_steps).lower()
-    if names := [*steps(read.data).values()]:
+    if names := [*pipelines.steps(read.data).values()]:
         shown = ", ".join([*names[:_SHOWN], *["..."] * (len(names) > _SHOWN)])
         one = f"`--name {quote(names[0])}` ({shown})"
         hint = f"choose a step with {one}; `hpcdist submit` takes all of them as a pipeline"
         read.fail(*key, why="a pipeline is many jobs", hint=hint)
-    if kinds := {
-        kind_of(step) for name in read.keys("jobs") if isinstance(step := read.peek("jobs", name), Map)
-    }:
-        read.fail(
-            *("jobs",), why=f"no step of this pipeline is a command, but {', '.join(sorted(kinds))}", hint=""
-        )
+    inner = [step for name in read.keys("jobs") if isinstance(step := read.peek("jobs", name), Map)]
+    if kinds := sorted({pipelines.kind_of(step) for step in inner}):
+        read.fail("jobs", why=f"no step of this pipeline is a command, but {', '.join(kinds)}")
     if "pipeline" in words:
         named = read.peek("component")
         is_file = isinstance(named, str) and not named.startswith("azureml:")
@@ -228,11 +208,11 @@ def _refuse_kinds(read: Reading) -> None:
         read.fail("component", why=why, hint="write its command, inputs, code and environment here")
     if _is_module(read.data):
         key = ("jobType",) if "jobType" in read.data else ("implementation",)
-        read.fail(*key, why="modules, which preceded components, are not supported", hint=SUPPORTED)
+        read.fail(*key, why="modules, which preceded components, are not supported", hint=pipelines.SUPPORTED)
     is_job = kind or not schema or "command" in schema.lower() or "component" in schema.lower()
-    if not is_job or kind_of(read.data) not in ("command", "commandcomponent", "distributedcomponent"):
+    if not is_job or pipelines.kind_of(read.data) not in _RUN_KINDS:
         named = repr(kind or re.sub(r".*/", "", schema))
-        what, hint = next((_OTHERS[word] for word in _OTHERS if word in words), (named, SUPPORTED))
+        what, hint = next((_OTHERS[word] for word in _OTHERS if word in words), (named, pipelines.SUPPORTED))
         read.fail(*key, why=f"this is {what} of Azure ML, which is not run", hint=hint)
 
 

@@ -156,6 +156,7 @@ _RESOURCES_IGNORED: Final = {
     "docker_args": "containers are started by the site's runtime",
     "max_instance_count": "the job keeps the nodes that it is given",
 }
+_CUDA: Final = re.compile(r"cuda|gpu", re.IGNORECASE)
 GPUS_TO_SET: Final = (
     "`--set environment.resources.gpu.requests=G "
     "--set environment.replicas.default_worker.resources.gpu.requests=G`"
@@ -183,6 +184,11 @@ class Layout:
         is_component = self._legacy or "component" in str(read.peek("$schema")).lower()
         if self._kind and is_component and self._instances is None:
             self._warn_of_count()
+        elif (self._kind or _CUDA.search(str(read.peek("environment")))) and not self._names_machine():
+            gpus = GPUS_TO_SET if self._kind else "`--set environment.resources.gpu.requests=G`"
+            why = "no GPUs are requested: the file does not say which machine a node is"
+            key = self._section if self._kind else "command"
+            read.warn(key, why=why, hint=f"for G GPUs on each node write {gpus}")
 
     # --- read from the file
 
@@ -219,6 +225,11 @@ class Layout:
     def _path(self, *names: str) -> Path:
         """Return the first of these keys that is there, else the section."""
         return next(self._paths(*names), (self._section,))
+
+    def _names_machine(self) -> bool:
+        """Tell whether a key says where the job runs, for which there is a remark if its size is unknown."""
+        paths: list[Path] = [("compute",), ("meta", "requireGpu"), *((name, "target") for name in _SETTINGS)]
+        return any(self._read.peek(*path) is not None for path in (*self._paths(*_TYPE), *paths))
 
     def _read_machine(self) -> CloudMachine | None:
         """Return the machine of an instance, None if the file does not set it."""

@@ -117,8 +117,7 @@ def _command(words: Sequence[str]) -> tuple[str, ...]:
             message = (
                 f"`{' '.join(words[: index + 1])}` starts no job" if word else "the command is incomplete"
             )
-            near = did_you_mean(word, allowed) if word else ""
-            _fail(message, near if near.startswith("did") else _FORMS)
+            _fail(message, did_you_mean(word, allowed, otherwise=_FORMS) if word else _FORMS)
     raise AssertionError(words)
 
 
@@ -151,8 +150,7 @@ def _nearest(name: str, command: tuple[str, ...]) -> str:
     other = next((other for other, known in _COMMANDS.items() if name in known), ())
     if other:
         return f"`{' '.join(other)}` has it"
-    hint = did_you_mean(name, _COMMANDS[command])
-    return hint if hint.startswith("did") else "remove it"
+    return did_you_mean(name, _COMMANDS[command], otherwise="remove it")
 
 
 def _value(name: str, text: str) -> object:
@@ -295,8 +293,7 @@ def _refuse_unknown(read: Reading, given: set[str]) -> None:
     for key in read.data:
         if key in given and key not in KNOWN:
             why = f"Gradient's experiments have no option {key!r}"
-            near = did_you_mean(key, KNOWN)
-            read.refuse(Key(key), why=why, hint=near if near.startswith("did") else "remove it")
+            read.refuse(Key(key), why=why, hint=did_you_mean(key, KNOWN, otherwise="remove it"))
 
 
 def _put_layout(read: Reading, job: ForeignJob, given: set[str]) -> None:

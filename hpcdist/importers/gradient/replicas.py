@@ -76,12 +76,6 @@ def machine(name: str) -> CloudMachine | None:
     return CloudMachine(*_GPUS[name]) if name in _GPUS else None
 
 
-def _nearest(name: str) -> str:
-    """Return the hint that names the machine of Gradient with the nearest name; empty if none is near."""
-    hint = did_you_mean(name, (*_GPUS, *_CPUS, *_FREE))
-    return hint if hint.startswith("did") else ""
-
-
 # --- The roles of Gradient's experiments
 
 MOST: Final = 100_000
@@ -202,7 +196,7 @@ def _machine_of(read: Reading, key: str) -> CloudMachine | None:
             read.warn(Key(key), why=why, hint=_A_MACHINE)
         return None
     found = machine(name)
-    hint = _nearest(name) if found is None else ""
+    hint = did_you_mean(name, (*_GPUS, *_CPUS, *_FREE), otherwise="") if found is None else ""
     if found is None and (hint or name.startswith("TPU") or not _MACHINE.fullmatch(name)):
         read.refuse(key, why=f"unknown machine type {name!r}", hint=hint or _A_MACHINE)
     elif found is None:

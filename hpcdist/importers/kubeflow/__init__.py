@@ -16,14 +16,13 @@ from hpcdist.base.errors import ConfigError, Key, Path, Problem, did_you_mean, e
 from hpcdist.base.tree import Map
 from hpcdist.base.units import Walltime
 from hpcdist.importers import Imported, container
-from hpcdist.importers.job import ForeignJob, Sourced, put_name
+from hpcdist.importers.job import ForeignJob, Sourced, keep_nodes, put_name
 from hpcdist.importers.kubeflow import katib
 from hpcdist.importers.kubeflow.pod import container_of, pod
 from hpcdist.importers.kubeflow.replicas import (
     Part,
     PodGroup,
     WorkerGroup,
-    in_folder,
     launched_ranks,
     mpijob,
     only_one,
@@ -38,6 +37,7 @@ from hpcdist.importers.kubeflow.replicas import (
     worker_first,
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
+from hpcdist.importers.node_job import check_nodes
 from hpcdist.importers.reading import Reading
 
 # --- PyTorchJob of Kubeflow's training operator, and of the operator before it
@@ -94,6 +94,7 @@ def torch_program(
     if not parts:
         return
     total = sum(role.number for role in found.values())
+    keep_nodes(job, parts[0].command, total, each, *(source if each else parts[0].pod.command_path))
     lines = _torchruns(read, parts, total, each)
     if lines:
         if restarts:
@@ -142,25 +143,11 @@ def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -
         lines.append(line)
     both = list(zip(lines, parts, strict=True))
     for where, line in {part.pod.command_path: line for line, part in both}.items():
-        _check_nodes(read, line.nodes, total, where)
+        check_nodes(read, line.nodes, total, where)
     variants = {(line.command, line.per_node or each, part.pod.folder) for line, part in both}
     same_env = all(part.pod.env == parts[0].pod.env for part in parts)
     known = all(_processes(line.per_node or each, part) for line, part in both)
     return lines if len(variants) == 1 and same_env and known else []
-
-
-def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
-    """Compare the number of nodes of torchrun, which may be a range, with the replicas."""
-    least, _, most = nodes.partition(":")
-    if not nodes or "$" in nodes or nodes == str(total):
-        return
-    if not (least.isdecimal() and (most or least).isdecimal()):
-        read.refuse(*where, why=f"{nodes!r} is not a number of replicas", hint=f"write --nnodes={total}")
-    elif int(least) <= total <= int(most or least):
-        read.warn(*where, why=f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed")
-    else:
-        why = f"torchrun waits for {nodes} replicas, but the job has {total}"
-        read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
 
 
 def _processes(each: str | None, part: Part) -> int | None:
@@ -189,7 +176,7 @@ def _torchrun(read: Reading, job: ForeignJob, parts: list[Part], line: Line, sou
         job.slots = Sourced(count, source or where)
     refuse_pod_names(read, line.command, where)
     first = put_variables(read, job, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
-    put_command(read, job, in_folder(parts[0].pod.folder, line.command), where, first)
+    put_command(read, job, container.in_folder(parts[0].pod.folder, line.command), where, first)
 
 
 # --- TrainJob of Kubeflow Trainer 2, on a runtime for PyTorch, MPI or Flux: its nodes all run the same

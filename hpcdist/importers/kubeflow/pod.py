@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.errors import Path
 from hpcdist.importers import container
-from hpcdist.importers.job import Role
+from hpcdist.importers.job import Role, product_type
 from hpcdist.importers.reading import Reading
 
 # --- What a Kubernetes container runs, ``command`` and ``args``, as shell text
@@ -20,8 +20,6 @@ from hpcdist.importers.reading import Reading
 # A reference ``$(NAME)`` in it or in a variable is Kubernetes' own, expanded before any shell reads it.
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
-_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:env )?(?:ba|da|z)?sh")
-_FLAGS: Final = re.compile(r"-[ceuxlo]+")
 
 
 def words_of(read: Reading, path: Path) -> list[str] | str | None:
@@ -44,7 +42,7 @@ def shell_text(command: list[str] | str, env: Mapping[str, str], elsewhere: froz
     names = frozenset(elsewhere - env.keys())
     if isinstance(command, str):
         return filled_in(command, env, names)
-    script = _script(command)
+    script = container.script_of(command)
     if script is not None:
         return filled_in(script, env, names)
     return quoted_words(command, env, names)
@@ -84,23 +82,6 @@ def _split(text: str) -> list[str]:
         return [text]
 
 
-def _script(words: list[str]) -> str | None:
-    """Return the script of ``sh -c``, None for any other command."""
-    if not words or not _SHELL.fullmatch(words[0]):
-        return None
-    options, rest = "", words[1:]
-    while "c" not in options and rest and _FLAGS.fullmatch(rest[0]):
-        piped = "o" in rest[0] and rest[1:2] == ["pipefail"]
-        options, rest = options + rest[0][1:] + "p" * piped, rest[1 + piped :]
-    if rest[:1] == ["--"]:
-        rest = rest[1:]
-    if "c" not in options or options.count("o") != options.count("p") or len(rest) != 1:
-        return None
-    own = "".join(letter for letter in "eux" if letter in options)
-    set_own = " ".join(["set", *[f"-{own}"] * bool(own), *["-o pipefail"] * ("p" in options)])
-    return (f"{set_own}\n" if set_own != "set" else "") + rest[0].strip("\n")
-
-
 def _quoted(word: str, env: Mapping[str, str], names: frozenset[str]) -> str:
     """Quote a word for the shell, except references that only the job can expand."""
     parts, at = [], 0
@@ -128,8 +109,6 @@ _PRODUCTS: Final = frozenset({
     "karpenter.k8s.aws/instance-gpu-name", "gpu.nvidia.com/model", "gpu.nvidia.com/class",
 })  # fmt: skip
 _INSTANCES: Final = frozenset({"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"})
-_MODEL: Final = re.compile(r"(?:[ahbvpktl]|gh|gb|mi)\d{1,4}[a-z]?")
-_MEMORY: Final = re.compile(r"\d{2,3}gb?")
 _OF_INSTANCES: Final = {
     "p2": "k80", "p3": "v100", "p4d": "a100-40g", "p4de": "a100-80g", "p5": "h100", "p5e": "h200",
     "p5en": "h200", "p6-b200": "b200", "g4dn": "t4", "g5": "a10g", "g6": "l4", "g6e": "l40s",
@@ -141,20 +120,12 @@ _OF_INSTANCES: Final = {
 def gpu_type(labels: Mapping[str, object]) -> tuple[str, str]:
     """Return the label that names a GPU, and its type in native form; two empty texts if none does."""
     for label, value in labels.items():
-        if label in _PRODUCTS and (name := _of_product(str(value))):
+        if label in _PRODUCTS and (name := product_type(str(value))):
             return label, name
         instance = re.sub(r"^ml\.|\.[^.]*$|-\d+g$|-\d+$", "", str(value).lower())
         if label in _INSTANCES and instance in _OF_INSTANCES:
             return label, _OF_INSTANCES[instance]
     return "", ""
-
-
-def _of_product(text: str) -> str:
-    """Return the type of a product: ``a100-80g`` of ``NVIDIA-A100-SXM4-80GB``."""
-    parts = re.split(r"[^a-z0-9]+", text.lower())
-    model = next(filter(_MODEL.fullmatch, parts), "")
-    memory = next(filter(_MEMORY.fullmatch, parts), "")
-    return "-".join(filter(None, (model, memory.removesuffix("b")))) if model else ""
 
 
 # --- A pod template of a Kubeflow job
@@ -197,7 +168,9 @@ _SIDECARS: Final = re.compile(
     re.IGNORECASE,
 )
 """Containers for network, logs or monitoring, which the program does not need."""
-_WAITS: Final = re.compile(r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*|discover_hosts)\b")
+_WAITS: Final = re.compile(
+    r"\b(?:nslookup|getent|ping|nc\s+-\w*z\w*|wait-for\S*|discover_hosts)\b|(?:until|!)\s+ssh\b"
+)
 _SLEEPS: Final = re.compile(r"(?:\S*sh -\w*c )?sleep \S+")
 
 
@@ -366,11 +339,12 @@ def container_of(
     named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
     known = {name: value for name, value in env.items() if "$HPCDIST_" not in value}
     elsewhere = preset | (named - known.keys())
-    command = words_of(read, path)
+    command, command_path = words_of(read, path), container.command_path(read, *path)
+    text = None if command is None else shell_text(command, known, elsewhere)
     return Pod(
         path=path,
-        command_path=container.command_path(read, *path),
-        command=None if command is None else shell_text(command, known, elsewhere),
+        command_path=command_path,
+        command=text and container.drop_waits(read, text, *command_path),
         args=quoted_words(arguments_of(read, path), known, frozenset(elsewhere - known.keys())),
         folder=filled_in(read.word(*path, "workingDir") or "", known, ()),
         env=env,

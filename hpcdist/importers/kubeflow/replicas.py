@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.base.errors import Key, Path, did_you_mean
-from hpcdist.base.words import in_double_quotes, join_commands, quote
+from hpcdist.base.words import in_double_quotes, quote
 from hpcdist.experiment.program import by_role
+from hpcdist.importers.container import in_folder
 from hpcdist.importers.job import ForeignJob, Sourced, take_image
 from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart
 from hpcdist.importers.launch_lines import (
@@ -163,11 +164,6 @@ def _text(read: Reading, part: Part, shared: Mapping[str, str]) -> str:
     own = {name: value for name, value in part.pod.env.items() if name not in shared}
     exports = [_export(read, name, value, (*part.pod.path, "env")) for name, value in own.items()]
     return in_folder(part.pod.folder, "\n".join([*exports, *part.before, part.command]))
-
-
-def in_folder(folder: str, command: str) -> str:
-    """Return the command with a change to that directory."""
-    return join_commands([f"cd {quote(folder)}", command]) if folder else command
 
 
 def put_variables(

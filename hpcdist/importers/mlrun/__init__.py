@@ -100,14 +100,8 @@ def _entry(read: Reading, path: Path, at: int) -> ProjectEntry:
     kind = read.peek(*path, *(["spec"] if inside else []), "kind")
     name = read.peek(*path, "name") or read.peek(*path, "spec", "metadata", "name") or f"number {at}"
     url = read.peek(*path, "url")
-    return ProjectEntry(
-        (*path, "spec") if inside else path,
-        at,
-        str(name),
-        kind,
-        str(url or "no kind"),
-        is_program_entry(read, path),
-    )
+    where, is_program = (*path, "spec") if inside else path, is_program_entry(read, path)
+    return ProjectEntry(where, at, str(name), kind, str(url or "no kind"), is_program)
 
 
 def is_program_entry(read: Reading, path: Path) -> bool:
@@ -410,7 +404,11 @@ def _function(read: Reading, job: ForeignJob, base: Path) -> None:
 
 
 def _image(read: Reading, job: ForeignJob, path: Path) -> None:
-    if image := read.text(*path, "image"):
+    image = read.text(*path, "image") or ""
+    if image.startswith("."):
+        why = f"{image} is not used: it is in the registry of MLRun's server"
+        read.warn(*path, "image", why=why, hint="give `--set build.image=REGISTRY/NAME`")
+    elif image:
         job.image = Sourced(image, (*path, "image"))
 
 

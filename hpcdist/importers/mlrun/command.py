@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.resources import files
 from pathlib import PurePosixPath
 from random import Random
@@ -23,7 +23,7 @@ from hpcdist.base.errors import Path, comma_list
 from hpcdist.base.tree import Map, Seq
 from hpcdist.base.words import quote
 from hpcdist.experiment.trials import MOST_TRIALS
-from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
+from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, in_folder, words
 from hpcdist.importers.job import ForeignJob, ForeignSearch, Sourced
 from hpcdist.importers.reading import Reading, placed
 
@@ -185,14 +185,19 @@ def _declare(read: Reading, handler: Handler, arguments: ast.arguments, params: 
     for name in [name for name in params.values if name not in optional]:
         read.warn(*params.path, name, why=f"{handler.name!r} does not take it, and MLRun would not pass it")
         optional[name] = True
+    sources = {name: (*params.path, name) if name in params.values else handler.source for name in optional}
+    _put_inputs(read, sources, [name for name, value in optional.items() if value])
+
+
+def _put_inputs(read: Reading, sources: Mapping[str, Path], optional: Collection[str] = ()) -> None:
+    """Declare the params with these names, each at its source."""
     inputs = Seq()
-    for at, (name, value) in enumerate(optional.items()):
-        source = (*params.path, name) if name in params.values else handler.source
-        data = {"name": name, "is_optional": True} if value else {"name": name}
-        inputs.add(placed(data, read.place(*source)), read.place(*source))
+    for at, (name, source) in enumerate(sources.items()):
+        place, extra = read.place(*source), {"is_optional": True} if name in optional else {}
+        inputs.add(placed({"name": name, **extra}, place), place)
         read.origins["inputs", at] = source
     if inputs:
-        read.put("inputs", inputs, *handler.source)
+        read.put("inputs", inputs, *next(iter(sources.values())))
 
 
 def _optional(arguments: ast.arguments) -> Iterator[tuple[str, bool]]:
@@ -345,7 +350,8 @@ def _put_program(read: Reading, job: ForeignJob, spec: Path, program: Program, t
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
     else:
         text = command if whole else " ".join([program.python, *command.split()])
-        job.command = Sourced(_in_folder(f"{texts.filled(text, *source)}{end}", program.folder), source)
+        folder = escape_templates(program.folder or "")
+        job.command = Sourced(in_folder(folder, f"{texts.filled(text, *source)}{end}"), source)
     texts.declare(spec)
 
 
@@ -396,19 +402,8 @@ class _Texts:
 
     def declare(self, spec: Path) -> None:
         """Declare params without a value as inputs, and then all others, since inputs list all params."""
-        if not self._lacking:
-            return
         sources = {name: (*spec, "parameters", name) for name in self._params} | self._lacking
-        inputs = Seq()
-        for at, (name, source) in enumerate(sources.items()):
-            place = self._read.place(*source)
-            inputs.add(placed({"name": name}, place), place)
-            self._read.origins["inputs", at] = source
-        self._read.put("inputs", inputs, *next(iter(sources.values())))
-
-
-def _in_folder(text: str, folder: str | None) -> str:
-    return text if not folder or folder in (".", "./") else f"cd {quote(escape_templates(folder))} && {text}"
+        _put_inputs(self._read, sources if self._lacking else {})
 
 
 # --- Hyper-parameters of MLRun as the section ``hptuning``: ``grid``, ``list`` and ``random``

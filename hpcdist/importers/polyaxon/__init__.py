@@ -14,7 +14,7 @@ from typing import Any, Final
 from hpcdist.base.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.base.tree import Map, Seq, texts_in
 from hpcdist.importers import Form, Imported
-from hpcdist.importers.polyaxon import contexts, normalise
+from hpcdist.importers.polyaxon import command, contexts, normalise
 from hpcdist.importers.polyaxon.normalise import Remarks
 
 # --- Notebooks and TensorBoards: jobs of one task that serve a browser elsewhere
@@ -102,7 +102,7 @@ _REFUSED: Final = {
     "timeout": ("the time of a batch job is its walltime", "write `batch: {walltime: HH:MM:SS}`"),
 }
 _TENSORFLOW_1: Final = re.compile(r"(?:.*/)?tensorflow[^:/]*:v?1(?:\.\d+)*(?:-.*)?")
-_OF_BUILDS: Final = ("environment", "params", "inputs", "outputs")
+_OF_BUILDS: Final = ("install", "environment", "params", "inputs", "outputs")
 _LIBRARIES: Final = frozenset(
     ("caffe", "caffe2", "catboost", "cntk", "fastai", "ignite", "keras", "lightgbm", "onnx", "python",
      "pytorch-ignite", "pytorch-lightning", "scikit", "scikit-learn", "sklearn", "theano", "xgboost")
@@ -149,7 +149,8 @@ class Polyaxon(Form):
         _names(new, remarks)
         _settings(new, remarks)
         _run(new, remarks)
-        normalise.lines(new, remarks)
+        command.operators(new)
+        command.lines(new, remarks)
         _build(new, remarks)
         normalise.as_list(new, "tags")
         normalise.variables(new, remarks)
@@ -283,7 +284,7 @@ def _image_tells_tensorflow_1(data: Map) -> bool:
 
 def as_native(data: Map) -> Map:
     """Return an experiment from another form, changed so that reading it as native keeps its meaning."""
-    new = normalise.keep_lines(data)
+    new = command.keep_lines(data)
     if _image_tells_tensorflow_1(new):
         place = new.place_of("framework")
         new.put("tensorflow", Map({"version": "2"}, place=place), place)

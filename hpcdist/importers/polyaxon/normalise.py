@@ -5,8 +5,7 @@ Each function changes the sections of ``data`` that it names, and reports keys w
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hpcdist.base.errors import Key, Path, Place, Problem
@@ -23,6 +22,17 @@ class Remarks(list[Problem]):
     def warn(self, section: Map, path: Path, message: str, hint: str = "") -> None:
         """Add a warning about such a key."""
         self.append(Problem(message, path, hint, "warning", section.place_of(str(path[-1]))))
+
+
+def move_up(data: Map, section: Map, path: Path, remarks: Remarks) -> None:
+    """Move the last key of a path from its section to the top, unless that has it."""
+    key = str(path[-1])
+    if key in section and key in data:
+        message = f"`{'.'.join(map(str, path))}` and `{key}` are the same"
+        remarks.refuse(section, path, message, f"keep `{key}`")
+    elif key in section:
+        data.copy_from(section, key)
+    section.drop(key)
 
 
 def as_list(section: Map, key: str) -> None:
@@ -46,6 +56,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Keys that stood in ``settings`` until 0.1, with their later names."""
 _ALGORITHMS: Final = {"random": "random_search", "grid": "grid_search", "sequential": "grid_search"}
+_LISTS_OF: Final = frozenset({"values", "range", "linspace", "logspace", "geomspace"})
+"""Kinds of values that are a finite number."""
 _WORDS: Final = ("optimization", "type", "kind")
 """Keys whose words Polyaxon accepts in capitals, too."""
 
@@ -76,7 +88,9 @@ def hptuning(data: Map, remarks: Remarks) -> None:
         remarks.append(Problem(message, path, hint, place=new.place_of("matrix")))
         data.drop("hptuning")
         return
-    _name_algorithm(new)
+    _name_algorithm(new, next((path for path, _, key in moved if key == "search_method"), ()), remarks)
+    _early_stopping(new, remarks)
+    move_up(data, new, ("hptuning", "logging"), remarks)
     named = new.mapped(lambda key, value: _lowered(value) if key != "matrix" else value)
     if isinstance(hyperband := named.get("hyperband"), Map):
         hyperband.rename("max_iter", "max_iterations")
@@ -84,18 +98,47 @@ def hptuning(data: Map, remarks: Remarks) -> None:
     data.put("hptuning", named, place, key_place=data.key_places.get("hptuning"))
 
 
-def _name_algorithm(new: Map) -> None:
+def _name_algorithm(new: Map, path: Path, remarks: Remarks) -> None:
     """Convert an algorithm named together with its number of trials to a section, as in later versions."""
     if not {"search_method", "n_experiments"} & new.keys():
         return
     method, place = str(new.get("search_method", "grid")).lower(), new.place_of("search_method")
-    section = Map(place=place or new.place_of("n_experiments"))
-    if "n_experiments" in new:
+    name, section = _ALGORITHMS.get(method, method), Map(place=place or new.place_of("n_experiments"))
+    spaces = new["matrix"].values() if isinstance(new.get("matrix"), Map) else ()
+    if new.get("n_experiments") is not None:
         section.copy_from(new, "n_experiments")
+    elif name == "random_search" and all(isinstance(one, Map) and one.keys() <= _LISTS_OF for one in spaces):
+        name, message = "grid_search", "a random search without `n_experiments` has all trials of its matrix"
+        hint = "write `random_search: {n_experiments: 20}` for some of them"
+        remarks.append(Problem(message, path or ("hptuning", "search_method"), hint, "warning", place))
     new.drop("search_method")
     new.drop("n_experiments")
-    if (name := _ALGORITHMS.get(method, method)) not in new:
+    if name not in new:
         new.put(name, section, section.place)
+
+
+def _early_stopping(new: Map, remarks: Remarks) -> None:
+    """Convert ``higher`` to ``optimization``; drop a policy in one word (to 0.1), which ends the search."""
+    if not isinstance(stops := new.get("early_stopping"), Seq):
+        return
+    new["early_stopping"] = stops.mapped(lambda _, stop: stop.copy() if isinstance(stop, Map) else stop)
+    for at, stop in enumerate(new["early_stopping"]):
+        path: Path = ("hptuning", "early_stopping", at)
+        if isinstance(stop, Map) and "optimization" in stop and "higher" in stop:
+            message = "`higher` and `optimization` are the same"
+            remarks.refuse(stop, (*path, "higher"), message, "keep `optimization`")
+            stop.drop("higher")
+        if isinstance(stop, Map) and isinstance(higher := stop.get("higher"), bool):
+            stop.put("optimization", "maximize" if higher else "minimize", stop.place_of("higher"))
+            stop.drop("higher")
+        if isinstance(stop, Map) and isinstance(policy := stop.get("policy"), str):
+            if policy.lower() == "experiment":
+                message, hint = (
+                    "it ends the search, and not the trial alone",
+                    "write the condition in the program",
+                )
+                remarks.warn(stop, (*path, "policy"), message, hint)
+            stop.drop("policy")
 
 
 def _lowered(node: Any, key: object = None) -> Any:
@@ -266,6 +309,7 @@ def environment(data: Map, remarks: Remarks) -> None:
         section.rename("configmap_refs", "config_map_refs")
     for key in _LISTS:
         as_list(section, key)
+    move_up(data, section, (*_BASE, "backend"), remarks)
     _drop_session(section, _BASE, remarks)
     _framework_sections(data, section, remarks)
     _bare_counts(data, section, remarks)
@@ -438,81 +482,3 @@ def _plural_keys(section: Map, path: Path, remarks: Remarks) -> None:
                 message = f"{singular!r} is read as {singular + 's'!r}"
                 remarks.warn(amount, where, message, f"write `{singular}s`")
                 amount.rename(singular, f"{singular}s")
-
-
-# --- ``run.cmd``, which Polyaxon 0.x joins, dropping the backslashes between its lines
-#
-# If YAML has already joined the lines, the backslashes remain, and bash reads each as the first
-# character of the next word. Polyaxon splits a command at white space, drops words that are a backslash only
-# and strips backslashes off the others (polyaxon-schemas 0.6.1, ``ops/run``).
-#
-# Text in ``{% raw %}`` stays unchanged; ``keep_lines`` uses it for commands of other forms.
-
-_PIECE: Final = re.compile(
-    r"""(?<!\S)\#[^\n]* | '[^']*' | "(?:[^"\\]|\\.)*" | \{\{.*?\}\} | \{%[ ]raw[ ]%\}.*?\{%[ ]endraw[ ]%\}
-    | (?P<at_line_end>\\[ \t]+\n)
-    | (?P<alone>(?<!\S)\\(?:[ \t]+|\Z))
-    | (?P<before_option>\\[ \t]+(?=-))
-    | (?P<option_line>\n[ \t]*(?=-))
-    | \\.""",
-    re.VERBOSE | re.DOTALL,
-)
-_SCRIPT: Final = re.compile(r"<<|;;|\([ \t]*$", re.MULTILINE)
-"""Lines of a file, a case or an array, which a Polyaxon command cannot have."""
-_JOINED: Final = {"at_line_end": "\\\n", "alone": "", "before_option": " ", "option_line": " "}
-
-
-def lines(data: Map, remarks: Remarks) -> None:
-    """Rewrite ``data["run"]["cmd"]`` so that bash joins the lines that Polyaxon joins."""
-
-    def change(text: str, path: Path, place: Place | None) -> str:
-        new = joined(text)
-        if new != text:
-            message = "the lines are joined here as Polyaxon joins them"
-            hint = "write `cmd: |`, and end each continued line with `\\`; quote spaces that must be kept"
-            remarks.append(Problem(message, path, hint, "warning", place))
-        return new
-
-    _change_commands(data, change)
-
-
-def joined(text: str) -> str:
-    """Return a command whose options follow their program; joining it again changes nothing."""
-    while (new := _replace_joins(text, lambda match: _JOINED[match.lastgroup or ""])) != text:
-        text = new
-    return text
-
-
-def keep_lines(data: Map) -> Map:
-    """Return an experiment in which `lines` joins no lines; its rendered commands are the same."""
-    new = data.copy()
-    _change_commands(new, lambda text, *_: _replace_joins(text, _raw).replace("{{% raw", '{{ "{" }}{% raw'))
-    return new
-
-
-def _raw(match: re.Match[str]) -> str:
-    """Protect text that would be joined, except the end of a line, so that lines stay lines."""
-    begin = "\n" if match["option_line"] else ""
-    return f"{begin}{{% raw %}}{match[0].removeprefix(begin)}{{% endraw %}}"
-
-
-def _replace_joins(text: str, meant: Callable[[re.Match[str]], str]) -> str:
-    """Return a command with a replacement for each place that Polyaxon joins."""
-    if _SCRIPT.search(text):
-        return text
-    return _PIECE.sub(lambda match: meant(match) if match.lastgroup else match[0], text)
-
-
-def _change_commands(data: Map, change: Callable[[str, Path, Place | None], str]) -> None:
-    """Set each text of ``data["run"]["cmd"]``, which is one or a list, to the result of ``change``."""
-    run = data.get("run")
-    if not isinstance(run, Map) or "cmd" not in run:
-        return
-    new, path, commands = run.copy(), ("run", "cmd"), run["cmd"]
-    if isinstance(commands, str):
-        new["cmd"] = change(commands, path, run.place_of("cmd"))
-    elif isinstance(commands, Seq):
-        new["cmd"] = commands.mapped(
-            lambda at, one: change(one, (*path, at), commands.place_of(at)) if isinstance(one, str) else one
-        )
-    data["run"] = new

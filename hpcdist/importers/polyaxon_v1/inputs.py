@@ -118,10 +118,7 @@ def _input(
     kind = _type(read, (*path, "type"))
     if kind:
         entry["type"] = kind
-    for key, native in _FLAGS.items():
-        if read.get(*path, key) is not None:
-            entry[native] = read.peek(*path, key)
-    for key, native in _VALUES.items():
+    for key, native in (_FLAGS | _VALUES).items():
         if read.get(*path, key) is not None:
             entry[native] = read.peek(*path, key)
     if "default" in entry:
@@ -214,12 +211,9 @@ def _params(
 _KEYS: Final = ("matrix", "parallel")
 """The second is its name in the previews of Polyaxon 1."""
 
-_SPACES: Final = {
-    "choice": "values", "pchoice": "pvalues", "range": "range", "linspace": "linspace",
-    "logspace": "logspace", "geomspace": "geomspace", "uniform": "uniform", "quniform": "quniform",
-    "loguniform": "loguniform", "qloguniform": "qloguniform", "normal": "normal", "qnormal": "qnormal",
-    "lognormal": "lognormal", "qlognormal": "qlognormal",
-}  # fmt: skip
+_NUMBERS: Final = ("range", "linspace", "logspace", "geomspace", "uniform", "quniform", "loguniform",
+                   "qloguniform", "normal", "qnormal", "lognormal", "qlognormal")  # fmt: skip
+_SPACES: Final = {"choice": "values", "pchoice": "pvalues", **{name: name for name in _NUMBERS}}
 _ALGORITHMS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "grid": ("grid_search", {"numRuns": "n_experiments"}),
     "random": ("random_search", {"numRuns": "n_experiments"}),
@@ -240,13 +234,8 @@ _HYPEROPT: Final = {"tpe": 20, "anneal": 1}
 """How many trials Hyperopt draws at random at first (0.2.7, ``_default_n_startup_jobs`` of ``tpe.py``)."""
 _SHARED: Final = {"concurrency": "concurrency", "seed": "seed"}
 _POLICIES: Final = {"median": "median", "truncation": "truncation", "diff": "difference"}
-_POLICY_KEYS: Final = {
-    "evaluationInterval": "evaluation_interval",
-    "minInterval": "min_interval",
-    "minSamples": "min_samples",
-    "percent": "percent",
-}
-_NUMBERS: Final = frozenset(_SPACES) - {"choice", "pchoice"}
+_POLICY_KEYS: Final = {"evaluationInterval": "evaluation_interval", "minInterval": "min_interval",
+                       "minSamples": "min_samples", "percent": "percent"}  # fmt: skip
 
 
 def put_search(read: Reading) -> dict[str, TextInput]:
@@ -320,11 +309,8 @@ def _put_early_stopping(read: Reading, search: ForeignSearch, path: Path) -> Non
         kind = str(read.get(*where, "kind") if isinstance(one, Map) else one)
         if kind == "failure_early_stopping":
             read.get(*where)
-            why, hint = (
-                "a share of failed trials ends no search",
-                "a number does: `--set hptuning.max_failures=5`",
-            )
-            read.warn(*where, why=why, hint=hint)
+            hint = "a number does: `--set hptuning.max_failures=5`"
+            read.warn(*where, why="a share of failed trials ends no search", hint=hint)
         elif kind != "metric_early_stopping":
             hint = "write `kind: metric_early_stopping`"
             read.refuse(*where, why=f"{kind!r} is no kind of early stopping", hint=hint)

@@ -13,7 +13,7 @@ from hpcdist.base.errors import Path, did_you_mean
 from hpcdist.base.words import quote
 from hpcdist.importers import container
 from hpcdist.importers.container import escape_templates
-from hpcdist.importers.job import ForeignJob, Role, Sourced, take_image
+from hpcdist.importers.job import ForeignJob, Role, Sourced, keep_nodes, take_image
 from hpcdist.importers.launch_lines import (
     Line,
     RankCount,
@@ -445,6 +445,9 @@ def _put_roles(read: Reading, job: ForeignJob, roles: dict[str, RoleCount]) -> N
         _check_same(read, first, role)
     source = container.command_path(read, *first.path, "container")
     refuse_launch_per_replica(read, first.command or "", _total(roles), source, advice=_ADVICE)
+    if all(isinstance(role.count, int) for role in roles.values()):
+        each = first.variables.get("PET_NPROC_PER_NODE")
+        keep_nodes(job, first.command or "", _total(roles), each, *source)
     _put_shared(read, job, first)
     take_image(job, read, [image for role in (first, *roles.values()) for image in role.images()])
     job.roles = {name: role.replicas(role.count) for name, role in roles.items()}
@@ -505,6 +508,8 @@ def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -
     container.ignore_set_keys(read, container.IGNORED | _OLD_SPELLING, *where)
     image = read.text(*where, "image")
     command, args = _program(read, texts, where, env, of_mpi=of_mpi)
+    if command:
+        command = container.drop_waits(read, command, *container.command_path(read, *where))
     return RoleCount(
         path=path,
         count=1

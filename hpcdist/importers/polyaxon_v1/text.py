@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.errors import Path
 from hpcdist.base.words import VARIABLE_NAME
-from hpcdist.importers.container import NOT_EXPANDED, PLAIN_LINES, Quoting, as_word
+from hpcdist.importers.container import NOT_EXPANDED, PLAIN_LINES, Quoting, as_word, script_of
 from hpcdist.importers.polyaxon import contexts
 from hpcdist.importers.reading import Reading
 
@@ -23,8 +23,6 @@ _AS_ARG: Final = re.compile(r"\{\{-?\s*params\.(\w+)\.as_arg\s*-?\}\}")
 _AS_ARGS: Final = re.compile(r"\{\{-?\s*params\.as_args\s*-?\}\}")
 _PARAM: Final = re.compile(r"\bparams\.(\w+)(?:\.(?:as_str|value))?(?![\w.])")
 _SCRIPT_PART: Final = re.compile(r"(\{\{.*?\}\}|\{%.*?%\}|\$\$?\(\w+\))", re.DOTALL)
-_SHELLS: Final = frozenset({"sh", "bash"})
-_SCRIPT: Final = re.compile(r"-([lexu]*)c")
 _TAKES_WORDS: Final = re.compile(r"\$(?:[@*#\d]|\{#?[@*\d])")
 """References of a script to the words after it."""
 _REFERENCE: Final = re.compile(r"\$\$?\((\w+)\)")
@@ -180,17 +178,6 @@ def only_in_job(variables: Mapping[str, str]) -> dict[str, str]:
         for name, value in variables.items()
         if VARIABLE_NAME.fullmatch(name) and contexts.has_job_value(value)
     }
-
-
-def script_of(words: list[str]) -> str | None:
-    """Return the script of ``bash -c SCRIPT``, with what its options set, None where it is not one."""
-    match words:
-        case [shell, option, script] if shell.rsplit("/", 1)[-1] in _SHELLS:
-            found = _SCRIPT.fullmatch(option)
-            flags = found[1].replace("l", "") if found else ""
-            return (f"set -{flags}\n{script}" if flags else script) if found else None
-        case _:
-            return None
 
 
 class TemplateMask:

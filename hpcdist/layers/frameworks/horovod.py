@@ -169,7 +169,10 @@ HorovodSection: Final[Any] = msgspec.defstruct(
         "elsewhere": {
             **dict.fromkeys(("min_np", "max_np", "slots_per_host", "reset_limit"), "write it in `elastic`"),
             **dict.fromkeys(("np", "num_proc"), "write `environment.replicas`, which has a process for each"),
-            **dict.fromkeys(("hosts", "hostfile"), "the job's own hosts are used"),
+            **{name: f"write `{name[:3]}_np` in `elastic`" for name in ("min_num_proc", "max_num_proc")},
+            **{name: f"write `controller: {name}`" for name in ("gloo", "mpi")},
+            **dict.fromkeys(("hosts", "hostfile", "host_discovery_script"), "the job's own hosts are used"),
+            "jsrun": "the site file names the launcher",
         },
         "__doc__": "The section of Horovod; its knobs have the names of horovodrun's arguments.\n\n"
         + "\n".join(

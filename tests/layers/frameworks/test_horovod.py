@@ -231,6 +231,14 @@ def test_horovodrun_makes_the_same_variables(
         ({"np": 4},
          [("horovod.np: unknown key 'np'; "
            "write `environment.replicas`, which has a process for each")]),
+        ({"gloo": True}, ["horovod.gloo: unknown key 'gloo'; write `controller: gloo`"]),
+        ({"mpi": True}, ["horovod.mpi: unknown key 'mpi'; write `controller: mpi`"]),
+        ({"jsrun": True}, ["horovod.jsrun: unknown key 'jsrun'; the site file names the launcher"]),
+        ({"host_discovery_script": "a.sh"},
+         [("horovod.host_discovery_script: unknown key 'host_discovery_script'; "
+           "the job's own hosts are used")]),
+        ({"min_num_proc": 4},
+         ["horovod.min_num_proc: unknown key 'min_num_proc'; write `min_np` in `elastic`"]),
         ({"min_np": 4}, ["horovod.min_np: unknown key 'min_np'; write it in `elastic`"]),
         ({"start_timeout": -1}, ["horovod.start_timeout: -1 is below 0"]),
         ({"elastic": {}, "elastic_timeout": 0}, ["horovod.elastic_timeout: 0 is below 1"]),
