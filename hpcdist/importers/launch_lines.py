@@ -174,7 +174,7 @@ class _Options:
         elif kind in ("variable", "genv"):
             self.assign("=".join(raw))
         elif self._table is TORCH and kind in ("value", "nodes"):  # may be known only at run time
-            self._store(kind, option.name, written, [option.value])
+            self._store(kind, option.name, written, raw[:1])
         else:
             self._store(kind, option.name, written, [value_of(word, self._env) for word in raw])
 
