@@ -7,7 +7,7 @@ job    a job of any form (`ForeignJob`), from which the experiment is written
 launch_lines    what a line of mpirun, horovodrun or torchrun means: ranks, slots, the program
 container    what a container of Kubernetes requests and runs
 other_files    files that are no jobs: what each is, and what to do with it
-azure gradient kubeflow mlrun polyaxon polyaxon_v1    the forms
+azure gradient job_scripts kubeflow mlrun polyaxon polyaxon_v1    the forms
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ _BUILTIN: Final = {
     "polyaxon_v1": "hpcdist.importers.polyaxon_v1:IMPORTER",
     "kubeflow": "hpcdist.importers.kubeflow:IMPORTER",
     "gradient": "hpcdist.importers.gradient:IMPORTER",
+    "job_script": "hpcdist.importers.job_scripts:IMPORTER",
     "polyaxon": "hpcdist.importers.polyaxon:IMPORTER",
 }
 registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)

@@ -118,7 +118,7 @@ def origins(native: Native) -> Comment:
         keys = paths.get(place, [near])
         key = native.origins.get(path) or next((key for key in keys if key[: len(near)] == near), keys[0])
         where = f"{PurePath(place.file).name}:{place.line}"
-        return where if key in (path, ()) else f"{where} {dotted(key)}"
+        return where if key in (path, ()) or "job_script" in native.foreign.data else f"{where} {dotted(key)}"
 
     return origin
 

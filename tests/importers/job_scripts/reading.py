@@ -1,0 +1,31 @@
+"""A job script as what it becomes: the native form, and the remarks without the file's name."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any, NamedTuple
+
+from hpcdist import importers
+from hpcdist.base.tree import Map
+from hpcdist.importers.job_scripts import document_of
+
+
+class Read(NamedTuple):
+    """The native form of a script, and its remarks with their lines."""
+
+    data: Map
+    remarks: list[str]
+
+
+def read(text: str) -> Read:
+    """Return what a script becomes."""
+    document = document_of(textwrap.dedent(text).lstrip(), "job.sh")
+    assert document is not None
+    found = importers.read(document.data)
+    located = [str(document.locate(problem)) for problem in found.remarks]
+    return Read(found.data, [remark.removeprefix("job.sh:") for remark in located])
+
+
+def command_of(text: str) -> Any:
+    """Return the command that a script becomes."""
+    return read(text).data["run"]["cmd"]
