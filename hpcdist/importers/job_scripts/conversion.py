@@ -6,7 +6,7 @@ What cannot be converted stays as it is: the body runs once, on the first node, 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -177,6 +177,9 @@ class Body:
         if self.size.tasks != max(self.size.gpus, 1):
             self.job.slots = Sourced(self.size.tasks, self.size.source or self.path(first))
         self._put_nodes()
+        for line in self._counts(self.text):
+            name, _, value = line.partition("=")
+            self.job.env[name] = Sourced(value, self.size.source)
         self._put_command(self.text.strip(), first)
 
     def _role(self, count: int | None, launch: ScriptLaunch | None = None) -> Role:
@@ -387,9 +390,16 @@ class Body:
         for name, value in launch.variables.items():
             self.job.env[name] = Sourced(_raw(value), path)
         texts = [one.text for one in (*lines, *launch.before)]
+        texts = [*self._counts("\n".join([*texts, launch.program])), *texts]
         self._put_command("\n".join([*texts, launch.program]), line)
         self._put_steps(lines, after)
         self._say(launch, path)
+
+    def _counts(self, text: str) -> Iterator[str]:
+        """Yield a line for the number of GPUs if a text uses it: hpcdist may request them in another way."""
+        given = any("gpus-per-node" in directive for _, directive in self.read.items("directives"))
+        if given and "SLURM_GPUS_PER_NODE" in _names(text):
+            yield f"SLURM_GPUS_PER_NODE={self.size.gpus}"
 
     def _put_steps(self, lines: Sequence[Statement], after: Sequence[Statement]) -> None:
         """Put what runs once, before and after the tasks."""

@@ -76,6 +76,7 @@ def srun(_: str, words: list[str]) -> int:
             SLURM_LOCALID=rank % per_node,
             SLURM_NODEID=rank // per_node,
             SLURM_NTASKS=total,
+            SLURM_NTASKS_PER_NODE=per_node,
             SLURM_NPROCS=total,
             SLURM_NNODES=len(places),
             SLURMD_NODENAME=places[rank // per_node],

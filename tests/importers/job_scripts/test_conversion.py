@@ -130,6 +130,13 @@ def test_launch_lines(name: str) -> None:
     assert (found, data["run"]["cmd"], "backend" in data) == (keys, command, False)
 
 
+def test_a_count_of_gpus_that_only_a_directive_sets() -> None:
+    each = read(f"{HEAD}srun python t.py --gpus $SLURM_GPUS_PER_NODE").data
+    body = read(f"{HEAD}srun python a.py $SLURM_GPUS_PER_NODE\nsrun python b.py").data
+    assert each["run"]["cmd"] == "SLURM_GPUS_PER_NODE=4\npython t.py --gpus $SLURM_GPUS_PER_NODE"
+    assert body["environment"]["env_vars"] == {"SLURM_GPUS_PER_NODE": "4"}
+
+
 REASONS = {
     "srun python a.py\nsrun python b.py": "with 2 launch lines",
     "f() {\n  date\n}\nf\nsrun python a.py": "in a script with functions",
