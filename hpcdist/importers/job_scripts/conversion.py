@@ -124,7 +124,7 @@ class Body:
     def _convert(self) -> None:
         at = [*launched_in(self.found, self.values)]
         once = any(one.runs == "once" for n in at for one in user_launches(self.found[n], self.values))
-        if not at and (self.size.nodes > 1 or self.size.scattered):
+        if not at and self.size.nodes > 1:
             raise UnsupportedLaunch("in which no known launcher starts processes on the nodes")
         if not at or (len(at) > 1 and self.size.nodes == 1 and not once):
             self._single()
@@ -171,7 +171,7 @@ class Body:
     def _unchanged(self, why: str) -> None:
         """Put the body as it is, to run once with the job's hosts."""
         first = self._first()
-        count = self.size.nodes * (self.size.tasks if self.size.scattered else 1)
+        count = self.size.nodes
         put_unchanged(self.read, self.job, why, self._role(count), self.path(first))
         self.job.set("framework", "mpi", *self.path(first))
         if self.size.tasks != max(self.size.gpus, 1):
@@ -196,7 +196,7 @@ class Body:
         return Role(count, size.source, resources, size.source, selector, size.source)
 
     def _put_nodes(self) -> None:
-        if self.size.nodes > 1 and not self.size.scattered:
+        if self.size.nodes > 1:
             self.job.nodes = Sourced(self.size.nodes, self.size.source)
 
     def _put_modules(self) -> None:
@@ -212,9 +212,12 @@ class Body:
     # --- one launch line
 
     def _check_after(self, line: Statement, after: Sequence[Statement]) -> None:
-        programs = [one.programs for one in after if not one.is_comment]
-        if line.background and ["wait"] not in programs:
-            raise UnsupportedLaunch("in the background, for whose end the script does not wait")
+        programs = [{*one.programs} for one in after if not one.is_comment]
+        until = programs.index({"wait"}) if {"wait"} in programs else None
+        if line.background and (until is None or any(programs[:until])):
+            raise UnsupportedLaunch("in the background, for whose end the script does not just wait")
+        if any(one.background for one in after):
+            raise UnsupportedLaunch("before a program in the background")
         for statement in self.found:
             if statement.compound == "function":
                 raise UnsupportedLaunch("in a script with functions")
@@ -228,7 +231,7 @@ class Body:
         total = self.size.nodes * launch.each
         if launch.framework == "mpi" and exported:
             return
-        if launch.framework or (total == 1 and not launch.own_ranks and not self.size.scattered):
+        if launch.framework or (total == 1 and not launch.own_ranks):
             return
         is_python = re.search(r"\bpython|\.py\b|accelerate|torchrun", launch.program)
         loads = any(
@@ -375,15 +378,14 @@ class Body:
             self.job.set("framework", launch.framework, *path)
         for key, value in launch.settings.items():
             self.job.set(key, value, *path)
-        count = self.size.nodes * (self.size.tasks if self.size.scattered else 1)
+        count = self.size.nodes
         self.job.roles["master"] = self._role(None, launch)
         if count > 1:
             self.job.roles["worker"] = self._role(count - 1, launch)
         gpus = launch.gpus or self.size.gpus
         by_gpu = launch.framework in ("mpi", "horovod", "deepspeed") or "pytorch.launch" in launch.settings
-        each = 1 if self.size.scattered else launch.each
-        if launch.framework and each != (max(gpus, 1) if by_gpu else 1) and not launch.own_ranks:
-            self.job.slots = Sourced(each, path)
+        if launch.framework and launch.each != (max(gpus, 1) if by_gpu else 1) and not launch.own_ranks:
+            self.job.slots = Sourced(launch.each, path)
         self._put_nodes()
         self._put_modules()
         self.job.env |= self.env

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hpcdist.base.units import Memory
 from hpcdist.importers.job import Sourced
@@ -25,8 +25,6 @@ class JobSize(NamedTuple):
     """MiB, or ``all``."""
     sources: Mapping[str, tuple[str | int, ...]] = {}
     """The lines that set ``cpu``, ``memory`` and ``gpu``."""
-    scattered: bool = False
-    """Whether the script leaves the number of nodes to the batch system; a node is then one task's share."""
 
     @property
     def resources(self) -> dict[str, dict[str, object]]:
@@ -35,52 +33,54 @@ class JobSize(NamedTuple):
         return {name: {"requests": amount} for name, amount in amounts.items() if amount is not None}
 
 
-def size_of(header: Header) -> JobSize:
-    """Return the size of the job.
+_MOST: Final = 64
+"""The most CPUs that tasks without a number of nodes get on one node."""
 
-    A number of tasks without one of nodes is spread by the batch system; with GPUs of a node, it is one node.
-    """
+
+def size_of(header: Header) -> JobSize:
+    """Return the size of the job; without a number of nodes it is one node, if its tasks fit there."""
     number = header.number
-    nodes, tasks, each = number("nodes"), number("tasks"), number("tasks_per_node")
-    gpus, per_gpu, of_task = number("gpus_per_node"), number("tasks_per_gpu"), number("gpus_per_task")
-    total = number("gpus")
-    scattered = bool(tasks and not nodes and not each and not gpus and not total and tasks > 1)
-    if nodes is None:
-        nodes = -(-tasks // each) if tasks and each else tasks if scattered else 1
-        nodes = nodes or 1
-        guessed = tasks and tasks > 1 and not each and not scattered
-        if guessed or (total and total > 1):
-            source = header.size["tasks" if guessed else "gpus"].source
-            header.read.warn(*source, why="the script sets no number of nodes: one is requested")
-    if total and gpus is None:
-        gpus = -(-total // nodes)
+    nodes, tasks, each = (number(name) or None for name in ("nodes", "tasks", "tasks_per_node"))
+    if nodes is None and each and tasks:
+        nodes = -(-tasks // each)
+    elif nodes is None:
+        _check_one_node(header, tasks or 1)
+    nodes, total = nodes or 1, number("gpus")
+    gpus = number("gpus_per_node") or -(-(total or 0) // nodes)
     if tasks and (each is None or tasks < nodes * each):
         each = -(-tasks // nodes)
         if tasks % nodes:
-            why, hint = (
-                f"{tasks} tasks on {nodes} nodes are not the same number on each",
-                f"write {each * nodes}",
-            )
-            header.read.refuse(*header.size["tasks"].source, why=why, hint=hint)
-    each = each or (per_gpu * gpus if per_gpu and gpus else 1)
-    if of_task:
+            why = f"{tasks} tasks on {nodes} nodes are not the same number on each"
+            header.read.refuse(*header.size["tasks"].source, why=why, hint=f"write {each * nodes}")
+    each = each or (number("tasks_per_gpu") or 0) * gpus or 1
+    if of_task := number("gpus_per_task"):
         gpus = of_task * each
         header.job.set("batch.gpu_visibility", "task", *header.size["gpus_per_task"].source)
-    gpus = gpus or 0
-    kinds = [
-        str(header.size[name].value)
-        for name in ("gpus_per_node", "gpus", "gpus_per_task")
-        if name in header.size
-    ]
-    typed = next((match[1] for kind in kinds if (match := re.search(r"([A-Za-z][\w.-]*):\d+$", kind))), "")
     cpus = _cpus(header, each, gpus)
     source = next(iter(header.size.values()), Sourced("", ())).source
     memory = _memory(header, nodes, each, cpus, gpus)
-    kinds_of = {"cpu": "cpu", "gpu": "gpu", "gres": "gpu", "mem": "memory"}
-    sources = {kinds_of[name[:3]]: one.source for name, one in header.size.items() if name[:3] in kinds_of}
-    return JobSize(
-        nodes, each, source, cpus, gpus, "" if typed == "gpu" else typed, memory, sources, scattered
-    )
+    kinds = {"cpu": "cpu", "gpu": "gpu", "mem": "memory"}
+    sources = {kinds[name[:3]]: one.source for name, one in header.size.items() if name[:3] in kinds}
+    return JobSize(nodes, each, source, cpus, gpus, _gpu_type(header), memory, sources)
+
+
+def _check_one_node(header: Header, tasks: int) -> None:
+    """Warn that one node is requested where the batch system might take more; refuse too many tasks."""
+    source = next((header.size[name].source for name in ("tasks", "gpus") if name in header.size), ())
+    cpus = tasks * (header.number("cpus_per_task") or 1)
+    if tasks > 1 and cpus > _MOST:
+        why = f"the script leaves it to {header.system.title} on how many nodes {tasks} tasks run"
+        header.read.refuse(*source, why=why, hint="write the number of nodes into the script")
+    elif tasks > 1 or (header.number("gpus") or 0) > 1:
+        header.read.warn(*source, why="the script sets no number of nodes: one is requested")
+
+
+def _gpu_type(header: Header) -> str:
+    """Return the type of ``gpu:a100:4`` or ``a100:4``."""
+    names = ("gpus_per_node", "gpus", "gpus_per_task")
+    texts = [str(header.size[name].value) for name in names if name in header.size]
+    match = re.search(r"([A-Za-z][\w.-]*):\d+$", texts[0]) if texts else None
+    return match[1] if match and match[1] != "gpu" else ""
 
 
 def _cpus(header: Header, each: int, gpus: int) -> int | None:

@@ -154,7 +154,8 @@ REASONS = {
     "mpirun -np 3 ./solver": "that starts 3 processes on 2 nodes, not the same number on each",
     "deepspeed a.py": "in which deepspeed finds no other node: there is no --hostfile",
     "python driver.py": "in which no known launcher starts processes on the nodes",
-    "srun python a.py &\npython b.py": "in the background, for whose end the script does not wait",
+    "srun python a.py &\npython b.py": "in the background, for whose end the script does not just wait",
+    "srun python a.py &\npython b.py &\nwait": "in the background, for whose end the script does not just wait",
     "srun --multi-prog conf": "that starts several programs",
     "if x; then\n  python a.py\nfi\nsrun python b.py": "after a `if` with python",
 }

@@ -317,6 +317,15 @@ def test_other_texts_are_no_job_scripts(text: str) -> None:
     assert document_of(text, "job.sh") is None
 
 
+@pytest.mark.parametrize("directives", ["--ntasks=4", "--gpus=2", "--ntasks=256"])
+def test_a_script_without_a_number_of_nodes(directives: str) -> None:
+    why = {
+        "--ntasks=256": "the script leaves it to Slurm on how many nodes 256 tasks run; write the number of nodes into the script"
+    }
+    asked = why.get(directives, "the script sets no number of nodes: one is requested")
+    assert read(headed("slurm", directives)).remarks == [f"2:9: {asked}"]
+
+
 def test_heterogeneous_jobs_are_refused() -> None:
     found = read(headed("slurm", "-N1", "hetjob", "-N2")).remarks
     why = "a heterogeneous job has nodes of several kinds; write an experiment with `replicas`, each with its `resources`"
