@@ -12,7 +12,7 @@ from typing import Final
 
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
-from hpcdist.experiment.shell_words import unquoted
+from hpcdist.experiment.shell_words import START, unquoted
 from hpcdist.importers.job import ForeignJob, Role, Sourced
 from hpcdist.importers.job_scripts.body import SETTERS, Statement, statements, texts_in
 from hpcdist.importers.job_scripts.directives import Header
@@ -393,6 +393,10 @@ class Body:
             self.job.env[name] = Sourced(_raw(value), path)
         texts = [one.text for one in (*lines, *launch.before)]
         texts = [*self._counts("\n".join([*texts, launch.program])), *texts]
+        is_torchrun = launch.settings.get("pytorch.launch") == "torchrun"
+        odd = [one for one in lines if "=(" in one.text or one.compound not in {"", "if"}]
+        if is_torchrun and odd:  # where torchrun starts is not found behind these
+            texts.append(START)
         self._put_command("\n".join([*texts, launch.program]), line)
         self._put_steps(lines, after)
         self._say(launch, path)

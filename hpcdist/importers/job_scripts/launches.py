@@ -90,7 +90,9 @@ def _of_loop(statement: Statement, around: Around) -> ScriptLaunch:
     if more:
         raise UnsupportedLaunch("inside of a loop that starts several commands on each node")
     on_each = _on_one_node(one, around) or bool(_by_ssh(lines[0]))
-    launch = read_launch(one._replace(background=False), around._replace(size=around.size._replace(tasks=1)))
+    launch = read_launch(
+        one._replace(background=False), around._replace(size=around.size._replace(tasks=1), on_all=True)
+    )
     if not on_each or launch.settings.get("pytorch.launch") != "torchrun":
         raise UnsupportedLaunch("inside of a loop")
     return launch
@@ -149,7 +151,7 @@ def _srun(found: UserLaunch, around: Around) -> ScriptLaunch:
     if any(option.name == "multi-prog" for option in options):
         raise UnsupportedLaunch("that starts several programs")
     words = [*found.words[found.head + found.end :]]
-    launch = _started(words, around._replace(size=size._replace(tasks=each)))
+    launch = _started(words, around._replace(size=size._replace(tasks=each), on_all=True))
     is_torchrun = launch.settings.get("pytorch.launch") == "torchrun"
     if (is_torchrun or launch.own_ranks) and each != 1:
         raise UnsupportedLaunch(f"in which srun starts {each} launchers on each node")
@@ -340,6 +342,7 @@ def _parsed(found: UserLaunch, around: Around) -> Line:
 
 def _torchrun(found: UserLaunch, around: Around) -> ScriptLaunch:
     """Return the processes of torchrun on each node, which hpcdist's own torchrun starts."""
+    _check_on_all(found, around)
     if found.program not in ("torchrun", "torch.distributed.run") or found.is_open:
         return _kept(found, around)
     try:
@@ -415,7 +418,7 @@ def _started_by_mpi(command: str, each: int, around: Around) -> ScriptLaunch | N
     found = [one for one in statements(command) if one.parts]
     words = [word.text for word in found[0].parts[0].words] if len(found) == 1 else []
     if words[:1] in (["bash"], ["sh"]) and words[1:2] == ["-c"] and len(words) == 3:  # noqa: PLR2004
-        launch = _of_shell(words[2], around._replace(size=around.size._replace(tasks=each)))
+        launch = _of_shell(words[2], around._replace(size=around.size._replace(tasks=each), on_all=True))
         if launch.framework or launch.own_ranks:
             if each != 1:
                 raise UnsupportedLaunch(f"that starts {each} launchers on each node")
@@ -423,6 +426,11 @@ def _started_by_mpi(command: str, each: int, around: Around) -> ScriptLaunch | N
     if [one for _, one in launches_of(command, {}) if one]:
         raise UnsupportedLaunch("that starts another launcher")
     return None
+
+
+def _check_on_all(found: UserLaunch, around: Around) -> None:
+    if around.size.nodes > 1 and not around.on_all:
+        raise UnsupportedLaunch(f"in which {found.program} starts on the first node only")
 
 
 def _deepspeed(found: UserLaunch, around: Around) -> ScriptLaunch:
@@ -459,6 +467,7 @@ def _kept(found: UserLaunch, around: Around) -> ScriptLaunch:
     """Return a launcher of one node that stays in the command, once on each node."""
     if found.runs == "once":
         raise UnsupportedLaunch(f"by {found.program}, which hpcdist does not replace here")
+    _check_on_all(found, around)
     nodes = _values(found.options, *(option.name for option in found.options_of("nodes")))
     count = around.number(nodes[-1]) if nodes else 1
     if around.size.nodes > 1 and count not in (around.size.nodes, None):

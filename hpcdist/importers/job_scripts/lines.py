@@ -101,6 +101,8 @@ class Around(NamedTuple):
     """All texts that the script gives each variable."""
     inlined: set[str]
     """The variables whose text takes their place in the line."""
+    on_all: bool = False
+    """Whether the line runs on all nodes, as srun starts it there."""
 
     def number(self, text: str) -> int | None:
         """Return the number that a text becomes in the job script."""

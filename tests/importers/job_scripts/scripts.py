@@ -63,6 +63,27 @@ srun torchrun \\
 """,
         variables=("LOGLEVEL", "RANK", "LOCAL_RANK", "WORLD_SIZE"),
     ),
+    "arrays": Shape(
+        """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=8
+source venv/bin/activate
+RATE=0.1
+DISTRIBUTED_ARGS=(
+    --nproc_per_node 4 # of the node
+    --nnodes $SLURM_NNODES
+    --rdzv_endpoint $(hostname):29500
+)
+MODEL_ARGS=(
+    --layers 2
+    --name "x y"
+)
+srun torchrun ${DISTRIBUTED_ARGS[@]} pretrain.py "${MODEL_ARGS[@]}" --lr $RATE
+""",
+        variables=("RANK", "LOCAL_RANK", "WORLD_SIZE", "VIRTUAL_ENV"),
+    ),
     "loop_of_nodes": Shape(
         """#!/bin/bash
 #SBATCH --nodes=2

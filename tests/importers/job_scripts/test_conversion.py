@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         f"{HEAD}ARGS=(--nproc_per_node 4 --nnodes $SLURM_NNODES --master_addr $(hostname))\nMODEL=(\n  --layers 2\n)\n"
         'srun torchrun ${ARGS[@]} pretrain.py "${MODEL[@]}"',
         {"framework": "pytorch", "pytorch": {"launch": "torchrun"}},
-        'MODEL=(\n  --layers 2\n)\npython -u pretrain.py "${MODEL[@]}"',
+        'MODEL=(\n  --layers 2\n)\nhpcdist_start_processes\npython -u pretrain.py "${MODEL[@]}"',
     ),
     "torchrun in a container": (
         f"{HEAD}srun apptainer exec --nv torch.sif torchrun --nnodes 2 --rdzv_endpoint $(hostname):29500 train.py",
@@ -151,6 +151,7 @@ REASONS = {
     "srun python a.py --rank $SLURM_PROCID": "in which the job script expands SLURM_PROCID, once for all tasks",
     "srun torchrun --standalone a.py": "in which torchrun trains on one node",
     "srun -n 8 torchrun --nnodes 2 a.py": "in which srun starts 4 launchers on each node",
+    "torchrun --nnodes 2 a.py": "in which torchrun starts on the first node only",
     "mpirun -np 3 ./solver": "that starts 3 processes on 2 nodes, not the same number on each",
     "deepspeed a.py": "in which deepspeed finds no other node: there is no --hostfile",
     "python driver.py": "in which no known launcher starts processes on the nodes",
@@ -173,6 +174,7 @@ def test_each_shape_is_what_it_looks_like() -> None:
     assert {name: (data.get("framework"), data.get("backend")) for name, data in kinds.items()} == {
         "srun_python": ("pytorch", None),
         "srun_torchrun": ("pytorch", None),
+        "arrays": ("pytorch", None),
         "loop_of_nodes": ("pytorch", None),
         "loop_by_ssh": ("pytorch", None),
         "in_a_variable": ("pytorch", None),
