@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hpcdist.experiment.launch_line import UserLaunch, launches_of
+from hpcdist.experiment.launch_line import UserLaunch
 from hpcdist.experiment.launch_options import ONCE, Option
 from hpcdist.experiment.shell_words import unquoted
 from hpcdist.importers.job_scripts.body import Statement, statements, text_of, without_redirections
@@ -19,6 +19,7 @@ from hpcdist.importers.job_scripts.lines import (
     differing,
     inlined_text,
     inlined_words,
+    launches_in,
     unescaped,
     user_launches,
     with_meeting,
@@ -117,8 +118,7 @@ def _of_words(words: list[str], around: Around) -> ScriptLaunch:
     ):
         assigned += [words[0]] if "=" in words[0] else []
         words = words[1:]
-    text = " ".join(words)
-    found = [launch for _, launch in launches_of(text, {}) if launch]
+    found = launches_in(words)
     if not found:
         return ScriptLaunch(1, " ".join([*assigned, *words]))
     read = _kept if found[0].before else _OF.get(found[0].program, _kept)
@@ -178,8 +178,7 @@ def _with_plain_options(found: UserLaunch, around: Around) -> UserLaunch:
     match = re.fullmatch(r"\$\{?(\w+)\}?", left[0]) if left else None
     if match and any(not value or value[0] == "-" for value in around.choices.get(match[1], ())):
         raise UnsupportedLaunch(f"whose options are in {match[0]}")
-    [again, *_] = [one for _, one in launches_of(" ".join([*words, *left]), {}) if one and not one.within]
-    return again
+    return launches_in([*words, *left])[0]
 
 
 _FLAGS: Final = re.compile(
@@ -423,7 +422,7 @@ def _started_by_mpi(command: str, each: int, around: Around) -> ScriptLaunch | N
             if each != 1:
                 raise UnsupportedLaunch(f"that starts {each} launchers on each node")
             return launch
-    if [one for _, one in launches_of(command, {}) if one]:
+    if launches_in(words):
         raise UnsupportedLaunch("that starts another launcher")
     return None
 

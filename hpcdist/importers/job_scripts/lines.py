@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hpcdist.experiment.launch_line import UserLaunch, launches_of
-from hpcdist.experiment.shell_words import expanded, unquoted
+from hpcdist.experiment.shell_words import expanded, simple_commands, unquoted
 from hpcdist.importers.job_scripts.body import PlacedWord, Statement, number_of, statements
 from hpcdist.importers.job_scripts.size import JobSize
+from hpcdist.importers.launch_lines import UnsupportedLaunch
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -33,7 +34,7 @@ _ALL_GPUS: Final = re.compile(
 )
 _TASK: Final = r"SLURM_(?:PROCID|LOCALID|NODEID)|SLURMD_NODENAME|HOSTNAME"
 _DIFFERS: Final = re.compile(
-    rf"\$\{{?(?:{_TASK}|S?RANDOM|BASHPID|EPOCH\w+|SECONDS)\b|\$\$|\b(?:uuidgen|mktemp|shuf|urandom)\b"
+    rf"\$\{{?(?:{_TASK}|S?RANDOM|BASHPID|EPOCH(?:SECONDS|REALTIME)|SECONDS)\b|\$\$|\b(?:uuidgen|mktemp|shuf|urandom)\b"
     r"|(?:\$\(|`)\s*(?:date|hostname|uname -n)\b"
 )
 """Expansions whose value is another one in each task, or at each time."""
@@ -118,6 +119,29 @@ def user_launches(statement: Statement, values: Mapping[str, str]) -> list[UserL
     plain = {name: value for name, value in values.items() if not _COMPUTED.search(value)}
     found = (launch for _, launch in launches_of(joined(statement.text), plain) if launch)
     return [launch for launch in found if not launch.within and not _is_helper(launch)]
+
+
+def launches_in(words: Sequence[str]) -> list[UserLaunch]:
+    """Return the launches of a simple command, first the one that starts the others.
+
+    Words such as ``{a,b}``, which `simple_commands` would divide, stay whole.
+
+    Raises:
+        UnsupportedLaunch: when it would leave out words.
+    """
+    marks = {f"HPCDIST_WORD_{at}": word for at, word in enumerate(words) if _is_divided(word)}
+    names = {word: mark for mark, word in marks.items()}
+    found = [
+        launch for _, launch in launches_of(" ".join(names.get(one, one) for one in words), {}) if launch
+    ]
+    found = [one._replace(words=tuple(marks.get(word, word) for word in one.words)) for one in found]
+    if found and [*found[0].before, *found[0].words] != [*words]:
+        raise UnsupportedLaunch("whose words are not clear")
+    return found
+
+
+def _is_divided(word: str) -> bool:
+    return bool(re.search(r"[(){}]", word)) and [one.words for one in simple_commands(word)] != [(word,)]
 
 
 def _is_helper(launch: UserLaunch) -> bool:

@@ -80,6 +80,11 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"framework": "pytorch"},
         'head="$HPCDIST_HEAD_ADDRESS"\naccelerate launch --num_machines 2 --machine_rank $SLURM_PROCID --main_process_ip $head t.py',
     ),
+    "braces": (
+        f"{FOUR}srun -n 8 python t.py --files {{1..3}}.tar a{{b,c}} --x ${{y}} $((2 * 3)) $(a $(b $(c d)))",
+        {"framework": "pytorch"},
+        "python t.py --files {1..3}.tar a{b,c} --x ${y} $((2 * 3)) $(a $(b $(c d)))",
+    ),
     "binding": (
         f"{FOUR}module load openmpi\nsrun -n 8 --cpu-bind=cores ./solver",
         {
