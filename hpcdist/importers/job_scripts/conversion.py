@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
 from hpcdist.base.errors import Path
@@ -50,6 +51,18 @@ _PORT: Final = re.compile(r"(?:(?:master|main|rdzv|dist|head|coord\w*|ddp|torch)
 _OF_RANKS: Final = frozenset(
     {"WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"}
 )
+_OF_NODES: Final = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "PBS_NUM_NODES", "NHOSTS")
+_OF_ALL_TASKS: Final = (
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "PBS_NP",
+    "LSB_DJOB_NUMPROC",
+    "NSLOTS",
+    "FLUX_JOB_SIZE",
+)
+_OF_TASKS: Final = ("SLURM_NTASKS_PER_NODE", "PBS_NUM_PPN")
+_OF_GPUS: Final = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE")
+"""Variables of the batch systems with the numbers of nodes, of all tasks, and of a node's tasks and GPUs."""
 _MPI: Final = re.compile(r"mpi|mvapich|hpcx|horovod", re.IGNORECASE)
 
 
@@ -100,17 +113,11 @@ class Body:
 
     def convert(self) -> None:
         """Put the command, converted if that is possible."""
-        numbers = {"NNODES": self.size.nodes, "JOB_NUM_NODES": self.size.nodes,
-                   "NTASKS": self.size.nodes * self.size.tasks, "NPROCS": self.size.nodes * self.size.tasks,
-                   "NTASKS_PER_NODE": self.size.tasks, "GPUS_PER_NODE": self.size.gpus or 1,
-                   "GPUS_ON_NODE": self.size.gpus or 1}  # fmt: skip
-        known = {f"SLURM_{name}": str(number) for name, number in numbers.items()}
-        total = str(self.size.nodes * self.size.tasks)
-        known |= dict.fromkeys(("PBS_NP", "LSB_DJOB_NUMPROC", "NSLOTS", "FLUX_JOB_SIZE"), total)
-        known |= dict.fromkeys(("PBS_NUM_NODES", "NHOSTS"), str(self.size.nodes))
-        known |= {"PBS_NUM_PPN": str(self.size.tasks)}
-        if self.size.cpus:
-            known["SLURM_CPUS_PER_TASK"] = str(self.size.cpus // self.size.tasks)
+        nodes, tasks, gpus = self.size.nodes, self.size.tasks, self.size.gpus or 1
+        numbers = dict.fromkeys(_OF_NODES, nodes) | dict.fromkeys(_OF_ALL_TASKS, nodes * tasks)
+        numbers |= dict.fromkeys(_OF_TASKS, tasks) | dict.fromkeys(_OF_GPUS, gpus)
+        numbers |= {"SLURM_CPUS_PER_TASK": self.size.cpus // tasks} if self.size.cpus else {}
+        known = {name: str(number) for name, number in numbers.items()}
         texts = texts_in(self.found)
         self.values = known | {name: one[0] for name, one in texts.items() if len(one) == 1}
         for name, value in self.values.items():
@@ -147,20 +154,12 @@ class Body:
 
     def _single(self) -> None:
         """Put the body of a job of one task as its command, without the modules that it loads first."""
-        text, cut = self.text, 0
-        for statement in self.found:
-            if statement.is_comment:
-                continue
-            names = _modules(statement)
-            if not names:
-                break
-            self.modules += names
-            begin = statement.at - cut
-            end = begin + len(statement.text)
-            text, cut = (
-                text[:begin] + text[end:].lstrip(" ;\n"),
-                cut + len(text) - len(text[:begin] + text[end:].lstrip(" ;\n")),
-            )
+        text = self.text
+        leading = [*takewhile(lambda one: one.is_comment or _modules(one), self.found)]
+        self.modules = [name for one in leading for name in _modules(one)]
+        for one in reversed(leading):
+            if not one.is_comment:
+                text = text[: one.at] + text[one.at + len(one.text) :].lstrip(" ;\n")
         self.job.roles["master"] = self._role(None)
         self._put_modules()
         self._put_command(text.strip(), self._first())
@@ -171,8 +170,7 @@ class Body:
     def _unchanged(self, why: str) -> None:
         """Put the body as it is, to run once with the job's hosts."""
         first = self._first()
-        count = self.size.nodes
-        put_unchanged(self.read, self.job, why, self._role(count), self.path(first))
+        put_unchanged(self.read, self.job, why, self._role(self.size.nodes), self.path(first))
         self.job.set("framework", "mpi", *self.path(first))
         if self.size.tasks != max(self.size.gpus, 1):
             self.job.slots = Sourced(self.size.tasks, self.size.source or self.path(first))
@@ -289,7 +287,7 @@ class Body:
         names = {*statement.names}
         for _ in range(3):
             names |= {used for name in names for used in _names(self.values.get(name, ""))}
-        if names & (self.handled | self.inlined) and names & self.handled:
+        if names & self.handled:
             self.remarks.append((statement, "is dropped: it prints what hpcdist sets"))
         else:
             self.prepare.append(statement)
@@ -378,10 +376,9 @@ class Body:
             self.job.set("framework", launch.framework, *path)
         for key, value in launch.settings.items():
             self.job.set(key, value, *path)
-        count = self.size.nodes
         self.job.roles["master"] = self._role(None, launch)
-        if count > 1:
-            self.job.roles["worker"] = self._role(count - 1, launch)
+        if self.size.nodes > 1:
+            self.job.roles["worker"] = self._role(self.size.nodes - 1, launch)
         gpus = launch.gpus or self.size.gpus
         by_gpu = launch.framework in ("mpi", "horovod", "deepspeed") or "pytorch.launch" in launch.settings
         if launch.framework and launch.each != (max(gpus, 1) if by_gpu else 1) and not launch.own_ranks:
@@ -410,8 +407,9 @@ class Body:
     def _put_steps(self, lines: Sequence[Statement], after: Sequence[Statement]) -> None:
         """Put what runs once, before and after the tasks."""
         if self.prepare:
-            text = "\n".join(one.text for one in self._with_setup(self.prepare, lines))
-            self.job.set("run.prepare.cmd", _raw(f"{text}\n:"), *self.path(self.prepare[0]))
+            steps = [*self._with_setup(self.prepare, lines)]
+            text = "\n".join(one.text for one in steps) + ("" if any(map(_stops, steps)) else "\n:")
+            self.job.set("run.prepare.cmd", _raw(text), *self.path(self.prepare[0]))
         rest = [
             one
             for one in after
@@ -433,10 +431,14 @@ class Body:
             own = {name for name, _ in statement.assigned}
             if statement in steps or statement.is_comment:
                 continue
-            if (is_line and needed) or (own & names and {*statement.programs} <= SETTERS):
+            if (
+                (is_line and needed)
+                or _stops(statement)
+                or (own & names and {*statement.programs} <= SETTERS)
+            ):
                 kept.append(statement)
                 names |= statement.names
-        return sorted([*kept, *steps], key=lambda one: one.line)
+        return sorted([*kept, *steps], key=lambda one: one.at)
 
     def _say(self, launch: ScriptLaunch, path: Path) -> None:
         """Add the remarks."""
@@ -451,6 +453,11 @@ class Body:
             words = ", ".join(launch.dropped)
             why = f"hpcdist starts the processes itself, so these words have no effect: {words}"
             self.read.warn(*path, why=why)
+
+
+def _stops(statement: Statement) -> bool:
+    """Whether a line makes bash end at the first command that fails."""
+    return not statement.is_comment and bool(re.match(r"set\s+(?:-\w*e|-o errexit)", statement.text))
 
 
 def _names(text: str) -> set[str]:
@@ -490,7 +497,7 @@ def _modules(statement: Statement) -> list[str]:
         verb, names = words[1], words[2:]
     else:
         return []
-    if any(re.search(r"[$`/]{0}[$`&]|^--", name) for name in names):
+    if any(re.search(r"[$`&]|^--", name) for name in names):
         return []
     if verb in ("purge", "reset") and not names:
         return [verb]

@@ -110,6 +110,11 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         },
         "python t.py",
     ),
+    "steps that must not fail": (
+        f"{HEAD}set -eu\nA=1; B=$A; mkdir $B\nsrun python t.py $B",
+        {"run": {"cmd": "set -eu\nA=1\nB=$A\npython t.py $B", "prepare": {"cmd": "set -eu\nA=1\nB=$A\nmkdir $B"}}},
+        "set -eu\nA=1\nB=$A\npython t.py $B",
+    ),
     "one task": (
         "#!/bin/bash\n#SBATCH --gpus=1\nmodule load cuda\nsource env.sh\nfor x in 1 2; do\n  python t.py $x {{ y }}\ndone",
         {"batch": {"modules": ["cuda"]}},
