@@ -459,6 +459,8 @@ def _select(header: Header, one: ScriptOption, *path: str | int) -> None:
             header.size["cpus"] = Sourced(value, path)
         if name in names and not (name == "ngpus" and not value.isdecimal()):
             header.size[names[name]] = Sourced(value, path)
+        elif name == "system":
+            header.read.warn(*path, why=f"{part} is not kept: the site file names the system")
         elif name != "ompthreads":
             left.append(part)
     if "mpiprocs" not in one.written and not is_torque:

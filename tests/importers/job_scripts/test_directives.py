@@ -110,7 +110,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         headed(
             "pbs",
             "-N hvd -q gpu -A abc",
-            "-l select=2:ncpus=16:ngpus=4:mpiprocs=4:mem=100gb,walltime=02:00:00",
+            "-l select=2:system=polaris:ncpus=16:ngpus=4:mpiprocs=4:mem=100gb,walltime=02:00:00",
             "-l place=scatter:excl",
             "-W depend=afterok:123.server",
             "-J 1-5",
@@ -138,6 +138,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             },
         },
         [
+            "3:6: system=polaris is not kept: the site file names the system",
             "7:6: -j oe has no effect: standard output and error are one file",
             "9:1: `cd $PBS_O_WORKDIR` is dropped: the job runs where it is submitted",
         ],
