@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 from hpcdist import importers
 from hpcdist.base.tree import Map
+from hpcdist.importers.job import ForeignJob
 from hpcdist.importers.job_scripts import document_of
+from hpcdist.importers.job_scripts.directives import SYSTEMS, Header
+from hpcdist.importers.job_scripts.size import size_of
+from hpcdist.importers.reading import Reading
 
 
 class Read(NamedTuple):
@@ -24,6 +28,19 @@ def read(text: str) -> Read:
     found = importers.read(document.data)
     located = [str(document.locate(problem)) for problem in found.remarks]
     return Read(found.data, [remark.removeprefix("job.sh:") for remark in located])
+
+
+def request_of(text: str) -> tuple[object, ...]:
+    """Return what a script requests: nodes, CPUs, GPUs and memory of each, and time."""
+    document = document_of(text, "job.sh")
+    assert document is not None
+    job = ForeignJob()
+    header = Header(SYSTEMS["slurm"], Reading(document.data), job)
+    header.take()
+    size = size_of(header)
+    walltime = job.settings.get("batch.walltime")
+    cpus = size.cpus or size.tasks
+    return size.nodes, cpus, size.gpus, size.memory, walltime and walltime.value
 
 
 def command_of(text: str) -> Any:

@@ -13,6 +13,7 @@ import pytest
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from hpcdist.script.renderer import render
 from tests.importers.job_scripts import cluster
+from tests.importers.job_scripts.reading import request_of
 from tests.importers.job_scripts.scripts import SHAPES, Shape
 
 Process = tuple[tuple[str, ...], tuple[str, ...]]
@@ -78,3 +79,11 @@ def test_an_imported_script_starts_the_same_processes(name: str, work: Path) -> 
     rendered = work / f"rendered_{name}.sh"
     rendered.write_text(render(made.plan))
     assert processes(rendered, shape, work) == processes(original, shape, work)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_an_imported_script_requests_the_same(name: str, work: Path) -> None:
+    original = work / f"{name}.sh"
+    original.write_text(SHAPES[name].text)
+    made = plan_experiment(ExperimentOptions(str(original), site="slurm"))
+    assert request_of(render(made.plan)) == request_of(SHAPES[name].text)
