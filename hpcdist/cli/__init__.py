@@ -35,7 +35,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "init": Verb("experiment.init", "Write a first experiment file for this machine.", "Write"),
-    "import": Verb("experiment.import_", "Convert a job file of another tool into an experiment.", "Write"),
+    "import": Verb("experiment.import_", "Convert a job script or a job file into an experiment.", "Write"),
     "check": Verb("experiment.check", "Check an experiment for problems.", "Write"),
     "plan": Verb("experiment.plan", "Show which tasks run on which nodes, and why.", "Write"),
     "render": Verb("experiment.render", "Print the job script.", "Write"),

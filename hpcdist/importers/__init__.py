@@ -9,6 +9,7 @@ container    what a container of Kubernetes requests and runs
 node_job    one command on each node of a job, with the tool's variables
 other_files    files that are no jobs: what each is, and what to do with it
 azure dstack gradient kubeflow mlrun polyaxon polyaxon_v1 skypilot torchx    the forms
+azure gradient job_scripts kubeflow mlrun polyaxon polyaxon_v1    the forms
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ _BUILTIN: Final = {
     "skypilot": "hpcdist.importers.skypilot:IMPORTER",
     "dstack": "hpcdist.importers.dstack:IMPORTER",
     "torchx": "hpcdist.importers.torchx:IMPORTER",
+    "job_script": "hpcdist.importers.job_scripts:IMPORTER",
     "polyaxon": "hpcdist.importers.polyaxon:IMPORTER",
 }
 registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)

@@ -175,7 +175,7 @@ def of_text(raw: bytes, file: str) -> Problem | None:
 
 def of_data(data: Mapping[str, object], file: str) -> Problem | None:
     """Return the problem of a file with these keys, None if its kind is unknown."""
-    if isinstance(data.get("run"), Mapping):
+    if isinstance(data.get("run"), Mapping) or "job_script" in data:
         return None
     kinds = (kind for kind in _KINDS if kind.keys and all(_has(data, word) for word in kind.keys.split()))
     return _problem(next(kinds, None) or _named(file), file)

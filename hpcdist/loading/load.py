@@ -312,7 +312,7 @@ def _checked(native: Native) -> Loaded:
     placed = (with_section(problem, filled.data) for problem in invalid if problem.path not in broken)
     problems += map(filled.locate, placed)
     whole = built or fields.build(Experiment, filled.data | {"run": {"cmd": "true"}})[0]
-    problems += commented_arguments(filled)
+    problems += [] if filled.text.startswith("#!") else commented_arguments(filled)
     if whole is not None:
         problems += map(filled.locate, _independent(_checks(whole), [*found, *invalid]))
     own: Sequence[TrialTexts] = ()

@@ -31,6 +31,11 @@ def read(path: str | Path) -> Document:
         ConfigError: as `source.load`, or with what the file is instead.
     """
     raw, file = source.read_bytes(path), source.name(path)
+    if raw.startswith((b"#!", b"#SBATCH", b"#PBS", b"#BSUB")):
+        from hpcdist.importers import job_scripts  # no experiment begins like a script
+
+        if (script := job_scripts.document_of(source.decode(raw, file), file)) is not None:
+            return script
     try:
         return source.parse(source.decode(raw, file), file, several=True)
     except ConfigError as error:

@@ -36,7 +36,7 @@ Options:
 
 Write:
   init    Write a first experiment file for this machine.
-  import  Convert a job file of another tool into an experiment.
+  import  Convert a job script or a job file into an experiment.
   check   Check an experiment for problems.
   plan    Show which tasks run on which nodes, and why.
   render  Print the job script.

@@ -301,6 +301,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(work)
     for name, example in {"resnet.yml": "experiment", "toy.yml": "foreign", "mycluster.yaml": "site"}.items():
         (work / name).write_text(block(example))
+    (work / "job.sh").write_text(block("a job script"))
     (work / "env.sh").write_text("export NCCL_DEBUG=WARN\n")
     with plugged_in(tmp_path / "own", "importer", "toytrain", block("importer")):
         yield work

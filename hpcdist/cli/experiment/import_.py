@@ -45,11 +45,12 @@ class ImportOptions(NamedTuple):
 @override_options[1]
 @json_option
 def command(output: str | None, json: bool, **given: Any) -> None:
-    """Convert a job file of another tool into an experiment.
+    """Convert a job script or a job file into an experiment.
 
-    A comment beside each value gives its origin. A key without a meaning on a batch system is a warning; a
-    key that cannot be converted is an error: nothing is written, and the exit code is 2. FILE may be - for
-    stdin; a command line of the tool can be given after --, as in
+    Job scripts are of Slurm, PBS, LSF, Flux or Grid Engine, job files of another tool. A comment after each
+    value gives its origin. A key without a meaning on a batch system is a warning; a key that cannot be
+    converted is an error: nothing is written, and the exit code is 2. FILE may be - for stdin; a command
+    line of the tool can be given after --, as in
     `hpcdist import --from gradient -- experiments create multinode --name ...`.
     """
     file = new_file.chosen(output)
@@ -118,7 +119,7 @@ def origins(native: Native) -> Comment:
         keys = paths.get(place, [near])
         key = native.origins.get(path) or next((key for key in keys if key[: len(near)] == near), keys[0])
         where = f"{PurePath(place.file).name}:{place.line}"
-        return where if key in (path, ()) else f"{where} {dotted(key)}"
+        return where if key in (path, ()) or "job_script" in native.foreign.data else f"{where} {dotted(key)}"
 
     return origin
 

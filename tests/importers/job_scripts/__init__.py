@@ -1,0 +1,1 @@
+"""Job scripts as experiments: read, converted, and run beside the originals."""

@@ -1,0 +1,231 @@
+# ruff: noqa: E501, ISC004 - a message is compared as one line
+"""Bodies of job scripts: the one launch line becomes hpcdist's own, anything else stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.importers.job_scripts.reading import command_of, read
+from tests.importers.job_scripts.scripts import SHAPES
+
+HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4\n"
+FOUR = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4\n"
+
+
+def test_a_script_with_everything_before_its_launch_line() -> None:
+    found = read(SHAPES["srun_python"].text)
+    each = {"cpu": {"requests": 32}, "memory": {"requests": 122880}, "gpu": {"requests": 4}}
+    assert found.data == {
+        "name": "ddp",
+        "framework": "pytorch",
+        "pytorch": {"launch": "env"},
+        "environment": {
+            "resources": each,
+            "replicas": {"n_workers": 1, "default_worker": {"resources": each}},
+            "env_vars": {"NCCL_DEBUG": "INFO"},
+        },
+        "batch": {"walltime": "02:00:00", "nodes": 2, "modules": ["purge", "cuda/12.1", "nccl"]},
+        "run": {
+            "cmd": "source venv/bin/activate   # torch is in it\n"
+            "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\n"
+            'python train.py --name "a b" --lr 0.1 --each=$SLURM_NTASKS'
+        },
+    }
+    assert found.remarks == [
+        '15:1: `export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)` is dropped: hpcdist sets MASTER_ADDR',
+        "16:1: `export MASTER_PORT=$((10000 + RANDOM % 5000))` is dropped: hpcdist sets MASTER_PORT",
+        '17:1: `echo "the first node is $MASTER_ADDR"` is dropped: it prints what hpcdist sets',
+    ]
+
+
+COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "torchrun": (
+        f"{HEAD}srun torchrun --nnodes=2 --nproc-per-node=4 --max_restarts=3 --tee 3 train.py --lr 1",
+        {"framework": "pytorch", "pytorch": {"launch": "torchrun", "max_restarts": 3, "args": ["--tee=3"]}},
+        "python -u train.py --lr 1",
+    ),
+    "module of torch": (
+        f"{HEAD}srun python -u -m torch.distributed.run --nnodes 2 --nproc_per_node gpu -m pkg.train",
+        {"framework": "pytorch", "pytorch": {"launch": "torchrun"}},
+        "python -u -m pkg.train",
+    ),
+    "the array of Megatron": (
+        f"{HEAD}ARGS=(--nproc_per_node 4 --nnodes $SLURM_NNODES --master_addr $(hostname))\nMODEL=(\n  --layers 2\n)\n"
+        'srun torchrun ${ARGS[@]} pretrain.py "${MODEL[@]}"',
+        {"framework": "pytorch", "pytorch": {"launch": "torchrun"}},
+        'MODEL=(\n  --layers 2\n)\nhpcdist_start_processes\npython -u pretrain.py "${MODEL[@]}"',
+    ),
+    "torchrun in a container": (
+        f"{HEAD}srun apptainer exec --nv torch.sif torchrun --nnodes 2 --rdzv_endpoint $(hostname):29500 train.py",
+        {"framework": "pytorch"},
+        "apptainer exec --nv torch.sif torchrun --nnodes 2 --rdzv_endpoint $HPCDIST_HEAD_ADDRESS:29500 train.py",
+    ),
+    "a container of srun": (
+        f"{FOUR}srun --mpi=pmix --container-image=nvcr.io#nvidia/pytorch:24.01-py3 --container-mounts=/data,$HOME:/h python t.py",
+        {
+            "framework": "mpi",
+            "build": {"image": "nvcr.io/nvidia/pytorch:24.01-py3", "binds": ["/data", "$HOME:/h"]},
+        },
+        "python t.py",
+    ),
+    "lines in bash -c": (
+        f"{FOUR}srun bash -c 'cd work && source env.sh && python t.py'",
+        {"framework": "pytorch", "pytorch": {"launch": "env"}},
+        "cd work && source env.sh && python t.py",
+    ),
+    "accelerate": (
+        f"{HEAD}head=$(scontrol show hostnames | head -n1)\nsrun bash -c 'accelerate launch --num_machines 2 --machine_rank $SLURM_PROCID --main_process_ip '$head' t.py'",
+        {"framework": "pytorch"},
+        'head="$HPCDIST_HEAD_ADDRESS"\naccelerate launch --num_machines 2 --machine_rank $SLURM_PROCID --main_process_ip $head t.py',
+    ),
+    "braces": (
+        f"{FOUR}srun -n 8 python t.py --files {{1..3}}.tar a{{b,c}} --x ${{y}} $((2 * 3)) $(a $(b $(c d)))",
+        {"framework": "pytorch"},
+        "python t.py --files {1..3}.tar a{b,c} --x ${y} $((2 * 3)) $(a $(b $(c d)))",
+    ),
+    "binding": (
+        f"{FOUR}module load openmpi\nsrun -n 8 --cpu-bind=cores ./solver",
+        {
+            "framework": "mpi",
+            "batch": {"nodes": 2, "launcher": {"name": "srun", "args": ["--cpu-bind=cores"]}, "modules": ["openmpi"]},
+        },
+        "./solver",
+    ),
+    "modules in a folder of one's own": (
+        f"{HEAD}module load gcc\nmodule use /my/modules\nmodule load torch\nexport A='$x'\nsrun python t.py",
+        {"framework": "pytorch", "environment": {"env_vars": {"A": "$x"}}, "batch": {"nodes": 2, "modules": ["gcc"]}},
+        "module use /my/modules\nmodule load torch\npython t.py",
+    ),
+    "steps": (
+        f"{HEAD}mkdir -p logs\nnvidia-smi\nsrun python t.py\necho ended with $?\ncp a b",
+        {
+            "framework": "pytorch",
+            "run": {
+                "cmd": "python t.py",
+                "prepare": {"cmd": "mkdir -p logs\nnvidia-smi\n:"},
+                "finish": {"cmd": "echo ended with $HPCDIST_EXIT_CODE\ncp a b"},
+            },
+        },
+        "python t.py",
+    ),
+    "steps that must not fail": (
+        f"{HEAD}set -eu\nA=1; B=$A; mkdir $B\nsrun python t.py $B",
+        {"run": {"cmd": "set -eu\nA=1\nB=$A\npython t.py $B", "prepare": {"cmd": "set -eu\nA=1\nB=$A\nmkdir $B"}}},
+        "set -eu\nA=1\nB=$A\npython t.py $B",
+    ),
+    "one task": (
+        "#!/bin/bash\n#SBATCH --gpus=1\nmodule load cuda\nsource env.sh\nfor x in 1 2; do\n  python t.py $x {{ y }}\ndone",
+        {"batch": {"modules": ["cuda"]}},
+        "{% raw %}source env.sh\nfor x in 1 2; do\n  python t.py $x {{ y }}\ndone{% endraw %}",
+    ),
+    "a login shell": (
+        f"#!/bin/bash -l{HEAD.removeprefix('#!/bin/bash')}conda activate torch\nsrun python t.py",
+        {"framework": "pytorch"},
+        "[[ -r /etc/profile ]] && source /etc/profile\n"
+        "[[ -r ~/.bash_profile ]] && source ~/.bash_profile || source ~/.profile\n"
+        "conda activate torch\npython t.py",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_launch_lines(name: str) -> None:
+    text, keys, command = COMMANDS[name]
+    data = read(text).data
+    found = {key: data[key] for key in keys}
+    if "environment" in keys:
+        found["environment"] = {key: data["environment"][key] for key in keys["environment"]}
+    assert (found, data["run"]["cmd"], "backend" in data) == (keys, command, False)
+
+
+def test_a_count_of_gpus_that_only_a_directive_sets() -> None:
+    each = read(f"{HEAD}srun python t.py --gpus $SLURM_GPUS_PER_NODE").data
+    body = read(f"{HEAD}srun python a.py $SLURM_GPUS_PER_NODE\nsrun python b.py").data
+    assert each["run"]["cmd"] == "SLURM_GPUS_PER_NODE=4\npython t.py --gpus $SLURM_GPUS_PER_NODE"
+    assert body["environment"]["env_vars"] == {"SLURM_GPUS_PER_NODE": "4"}
+
+
+REASONS = {
+    "srun python a.py\nsrun python b.py": "with 2 launch lines",
+    "f() {\n  date\n}\nf\nsrun python a.py": "in a script with functions",
+    "trap 'touch x' USR1\nsrun python a.py": "in a script with trap",
+    "for i in 1 2; do\n  srun python a.py $i\ndone": "inside of a loop",
+    "if true; then\n  srun python a.py\nfi": "inside of `if`",
+    "srun -N 1 python a.py": "that uses 1 of the 2 nodes",
+    "srun python a.py | grep loss": "whose output another program reads",
+    "srun python a.py > log.txt\ncp log.txt /x": "whose output later lines read",
+    "srun python a.py --seed $RANDOM": "in which the job script expands RANDOM, once for all tasks",
+    "NAME=run-$(date +%s)\nsrun python a.py $NAME": "for which the job script expands date once, for all tasks",
+    "srun python a.py --rank $SLURM_PROCID": "in which the job script expands SLURM_PROCID, once for all tasks",
+    "srun torchrun --standalone a.py": "in which torchrun trains on one node",
+    "srun -n 8 torchrun --nnodes 2 a.py": "in which srun starts 4 launchers on each node",
+    "torchrun --nnodes 2 a.py": "in which torchrun starts on the first node only",
+    "mpirun -np 3 ./solver": "that starts 3 processes on 2 nodes, not the same number on each",
+    "deepspeed a.py": "in which deepspeed finds no other node: there is no --hostfile",
+    "python driver.py": "in which no known launcher starts processes on the nodes",
+    "srun python a.py &\npython b.py": "in the background, for whose end the script does not just wait",
+    "srun python a.py &\npython b.py &\nwait": "in the background, for whose end the script does not just wait",
+    "srun --multi-prog conf": "that starts several programs",
+    "if x; then\n  python a.py\nfi\nsrun python b.py": "after a `if` with python",
+}
+
+
+@pytest.mark.parametrize("body", REASONS)
+def test_a_body_that_stays_as_it_is(body: str) -> None:
+    found = read(HEAD + body)
+    why = f"3:1: this command, {REASONS[body]}, runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
+    assert (found.data["run"]["cmd"], found.data["backend"], found.remarks) == (body, "mpi", [why])
+
+
+def test_each_shape_is_what_it_looks_like() -> None:
+    kinds = {name: read(shape.text).data for name, shape in SHAPES.items()}
+    assert {name: (data.get("framework"), data.get("backend")) for name, data in kinds.items()} == {
+        "srun_python": ("pytorch", None),
+        "srun_torchrun": ("pytorch", None),
+        "arrays": ("pytorch", None),
+        "loop_of_nodes": ("pytorch", None),
+        "loop_by_ssh": ("pytorch", None),
+        "in_a_variable": ("pytorch", None),
+        "bash_c": ("pytorch", None),
+        "accelerate": ("pytorch", None),
+        "mpirun": ("mpi", None),
+        "horovodrun": ("horovod", None),
+        "deepspeed": ("deepspeed", None),
+        "array_of_one_gpu": (None, None),
+        "several_on_one_node": (None, None),
+        "several_launch_lines": ("mpi", "mpi"),
+    }
+
+
+def test_the_whole_body_of_several_launch_lines_is_kept() -> None:
+    shape = SHAPES["several_launch_lines"]
+    assert command_of(shape.text) == "".join(
+        line for line in shape.text.splitlines(keepends=True) if not line.startswith("#")
+    ).rstrip("\n")
+
+
+def test_what_becomes_of_addresses_and_ports() -> None:
+    lines = "export MASTER_ADDR=$(hostname) MASTER_PORT=29500\nHOST=$(hostname -i)\nPORT=6000\nexport WORLD_SIZE=8"
+    found = read(
+        f"{HEAD}{lines}\nsrun accelerate launch --num_machines 2 --main_process_ip $HOST --main_process_port $PORT t.py"
+    )
+    assert found.data["run"]["cmd"] == (
+        'HOST="$HPCDIST_HEAD_ADDRESS"\nPORT=6000\nexport WORLD_SIZE=8\n'
+        "accelerate launch --num_machines 2 --main_process_ip $HOST --main_process_port $PORT t.py"
+    )
+    assert found.remarks == [
+        "3:1: `export MASTER_ADDR=$(hostname) MASTER_PORT=29500` is dropped: hpcdist sets MASTER_ADDR",
+        "3:1: `export MASTER_ADDR=$(hostname) MASTER_PORT=29500` is dropped: hpcdist sets MASTER_PORT",
+        '4:1: `HOST=$(hostname -i)` becomes `HOST="$HPCDIST_HEAD_ADDRESS"`',
+    ]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_script_that_is_cut_off_is_read_or_refused(name: str) -> None:
+    """Each beginning of a script, which may end inside of a quotation or a loop."""
+    text = SHAPES[name].text
+    for end in range(text.index("\n") + 1, len(text), 13):
+        if "\n#SBATCH " in text[:end]:
+            read(text[:end])
