@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -196,6 +197,34 @@ def _left(found: Sequence[TrialState], counts: Mapping[str, int], at_once: int |
         return None
     slots = max(1, min(at_once or live, live), counts.get(JobState.RUNNING.value, 0))
     return math.ceil(live / slots) * math.fsum(took) / len(took)
+
+
+_HIGHEST: Final = frozenset(
+    """accuracy acc top1 top5 f1 auc auroc bleu rouge map precision recall score reward return iou dice psnr ssim
+    r2 throughput speed efficiency""".split()
+)
+_LOWEST: Final = frozenset(
+    "loss error err perplexity ppl bpb mse rmse mae wer cer fid seconds time latency duration memory".split()
+)
+
+
+def order_of(by: str, declared: str | None) -> str:
+    """Return the order of a metric, ``-NAME`` for highest first: as given, as declared, or by its name.
+
+    Raises:
+        ConfigError: if none of them says which is better.
+    """
+    if by.startswith(("-", "+")):
+        return by.removeprefix("+")
+    if declared and declared.removeprefix("-") == by:
+        return declared
+    words = {*re.split(r"[^a-z0-9]+", by.lower())}
+    if words & _LOWEST:
+        return by
+    if words & _HIGHEST:
+        return f"-{by}"
+    hint = f"write `--sort=-{by}` for the highest first, `--sort=+{by}` for the lowest"
+    raise ConfigError(Problem(f"whether a high or a low {by} is better is not known", hint=hint))
 
 
 def best(items: Sequence[Tracked], by: str, most: int) -> list[Tracked]:

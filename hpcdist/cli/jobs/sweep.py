@@ -170,7 +170,7 @@ def _follow(run: Run) -> Look:
 
 @command.command("best")
 @job_options(several=False)
-@click.option("--sort", "by", metavar="NAME", help="The metric; -NAME: highest first. Default: the search's.")
+@click.option("--sort", "by", metavar="NAME", help="The metric; -NAME: highest first, +NAME: lowest. Default: the search's.")
 @click.option("--top", "most", metavar="N", type=click.IntRange(min=1), default=1, show_default=True,
               help="How many trials.")  # fmt: skip
 def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) -> None:
@@ -184,9 +184,9 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
     run = finding.find(runs_dir, jobs)
     known = _trials_of(run)
     plan = run.directory.plan()
-    order = by or plan.order
-    if order is None:
-        raise click.UsageError("The search has no metric. Give one: --sort -accuracy, or --sort loss.")
+    if by is None and plan.order is None:
+        raise click.UsageError("The search has no metric. Give one: --sort accuracy, or --sort loss.")
+    order = trials.order_of(by, plan.order) if by else str(plan.order)
     found = trials.best(comparison.tracked(run, plan), order, most)
     params = trial_params.names(item.params for item in found)
     looked = progress.look(run, runs.services(), known)
@@ -194,6 +194,7 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
     if json:
         show.as_json([as_data(item, params) | {"state": states.get(item.name)} for item in found])
     else:
+        note(f"{order.removeprefix('-')}: {'highest' if order.startswith('-') else 'lowest'} first")
         heads = ("trial", "state")
         print_table(
             found, params, heads, lambda item: (item.name, states.get(item.name, "unknown")), runs_dir
