@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from hpcdist.base.errors import ConfigError, Place, Problem, SchedulerError, span_text, warning
 from hpcdist.base.tree import Map, Seq
-from hpcdist.checks import failures
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.plan.model import Plan
-from hpcdist.runs import attempt_files, endings
+from hpcdist.runs import attempt_files, endings, failures
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory

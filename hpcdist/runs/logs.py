@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -29,12 +28,7 @@ _LONGEST: Final = 1 << 20
 _TAIL: Final = 1 << 26
 """Bytes at the end of a file that are searched for the last lines."""
 
-_FAILURE_LINES: Final = 100
-"""Lines at the end of a log that are searched for the reason of a failure, which the script prints last."""
-
 _LINKS: Final = (".output.out", ".error.out")
-_MESSAGE: Final = re.compile(r"hpcdist: (.{1,1000})")
-_HEADLINE: Final = re.compile(r" \(job \S+\)$")
 _BEGINS: Final = re.compile(r"hpcdist: attempt ([0-9]{1,9}) begins \(job \S+\)$")
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
@@ -150,20 +144,6 @@ def poll(
         over = is_over()
         if not over:
             sleep(pause)
-
-
-def failure_reason(directory: RunDirectory, element: str = "") -> str:
-    """Return the last message of the job script, why it failed (`rank 3 on n1 was the first to fail, ...`).
-
-    Empty if there is none; the headline of a job, which ends with its id, does not count. ``element``: only
-    of this one.
-    """
-    for file in files(directory, element):
-        with contextlib.suppress(OSError):
-            found = [match[1] for line in tail(file, _FAILURE_LINES) if (match := _MESSAGE.fullmatch(line))]
-            if found and not _HEADLINE.search(found[-1]):
-                return found[-1]
-    return ""
 
 
 def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, int]]:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import click
 
-from hpcdist.checks.failures import Failure, first_failure
 from hpcdist.checks.usage import hours, hours_text, of_run
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
@@ -19,6 +18,7 @@ from hpcdist.cli.options import job_options
 from hpcdist.runs import accounting, attempts, code_record, finding, job_states, logs, rundir
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.failures import Failure, first_failure
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import RunDirectory

@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from hpcdist.cli.jobs import runs
-from hpcdist.runs import accounting, logs
+from hpcdist.runs import accounting, failures
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.job import JobState
@@ -42,6 +42,6 @@ def state_of(found: OneTrial) -> dict[str, Any]:
 def _reason(found: OneTrial) -> str:
     """Return why it failed by its output, or why it is in the state of its job."""
     if found.trial.state in _FAILED:
-        return logs.failure_reason(found.job.run.directory, str(found.trial.number))
+        return failures.failure_reason(found.job.run.directory, str(found.trial.number))
     status = found.job.status
     return status.reason if found.trial.state == status.state.value else ""

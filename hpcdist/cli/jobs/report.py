@@ -11,7 +11,6 @@ import click
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, bytes_text
 from hpcdist.checks import usage
-from hpcdist.checks.failures import first_failure
 from hpcdist.checks.usage import Used
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
@@ -21,6 +20,7 @@ from hpcdist.cli.options import runs_dir_option
 from hpcdist.runs import accounting, job_states
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.failures import first_failure
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
 from hpcdist.studies import scaling_report

@@ -11,7 +11,7 @@ from hpcdist.base.errors import ExitCode, HpcdistError, WaitTimeout
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.runs import logs, search_progress
+from hpcdist.runs import failures, search_progress
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -102,7 +102,7 @@ def _explain(report: Report) -> None:
     """Print why a job does not run, or, from its log, why it failed; how one goes on after its time limit."""
     runs.explain(report)
     run, state = report.run, report.status.state
-    if state is JobState.FAILED and (why := logs.failure_reason(run.directory)):
+    if state is JobState.FAILED and (why := failures.failure_reason(run.directory)):
         note(f"{run.name}: {why}")
     elif state is JobState.TIMEOUT and not run.record.operation:
         note(f"{run.name} met its time limit; `hpcdist resume {run.name}` goes on with it")
