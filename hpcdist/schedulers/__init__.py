@@ -5,7 +5,7 @@
 ``schedulers.get("slurm")`` imports it.
 
 base    the interface of a batch system, on one page
-slurm pbs lsf flux sge local    one scheduler each
+slurm pbs lsf flux sge local    one scheduler each; ``directives`` has its options, such as --gpus-per-node
 job    a submitted job: its id, its state, what accounting has of it
 directives flags answers    shared: directives, the table of flags by keys, how answers are read
 hostlist    ``n[001-003,7]`` to names, and back

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import operations, runs
+from hpcdist.cli.jobs import exit_codes, operations, runs
 from hpcdist.cli.jobs.follow import Filter, follow
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
@@ -73,7 +73,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following:
         report = follow(run, runs.services(), only, partial(logs.follow, attempt=attempt))
         note(runs.sentence(report))
-        ctx.exit(runs.exit_code_of(report))
+        ctx.exit(exit_codes.of_report(report))
     found = logs.files(run.directory, element)
     written = _written(found, attempt, only, count)
     if json:

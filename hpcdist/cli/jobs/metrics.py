@@ -17,7 +17,7 @@ import click
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, did_you_mean, warning
 from hpcdist.cli import show
-from hpcdist.cli.jobs import operations, runs
+from hpcdist.cli.jobs import exit_codes, operations, runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following:
         report = _follow(run, names)
         note(runs.sentence(report))
-        ctx.exit(runs.exit_code_of(report))
+        ctx.exit(exit_codes.of_report(report))
     found = _read(run, names, element)
     if json:
         show.as_json([_summary(key, points) for key, points in found.items()])

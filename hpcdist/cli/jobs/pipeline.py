@@ -11,8 +11,8 @@ import click
 
 from hpcdist.base.tree import Document
 from hpcdist.cli import costs, show
-from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.wait import exit_code, wait
+from hpcdist.cli.jobs import exit_codes, runs
+from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned, remote_or_here
 from hpcdist.loading import machine
@@ -224,4 +224,4 @@ def wait_for(found: Sequence[Run]) -> int:
     reports = wait(found, runs.services())
     for report in reports:
         note(runs.sentence(report))
-    return exit_code(reports)
+    return exit_codes.of_reports(reports)

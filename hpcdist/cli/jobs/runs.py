@@ -1,4 +1,4 @@
-"""Shared by the verbs of jobs: finding runs, printing reports, the exit code of a job."""
+"""Shared by the verbs of jobs: finding runs, printing reports."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from hpcdist.base.errors import ConfigError, ExitCode, Problem, SchedulerError, comma_list
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.runs import finding, this_machine
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState
 
 if TYPE_CHECKING:
     from hpcdist.loading.planning import Planned
@@ -239,22 +239,3 @@ def explain(report: Report) -> None:
         note("; ".join(filter(None, [f"{report.run.name}: {reason}", discard_hint(report.run)])))
     elif state in (JobState.PENDING, JobState.SUSPENDED) and reason:
         note(f"{report.run.name} is {state.value}: {reason}")
-
-
-def exit_code_of(report: Report) -> int:
-    """Return the exit code of a job as `exit_code`; 82 for a search that has further generations."""
-    return exit_code(report.status) or (ExitCode.NOT_OVER if next_generation(report) else 0)
-
-
-def exit_code(status: Status) -> int:
-    """Return the exit code of the job; 5 if the job or its end is unknown, 1 for a failure without a code.
-
-    143 for a job that ran out of time: batch systems show the program's code, 137, 142, 143 or none then.
-    """
-    if status.state is JobState.COMPLETED:
-        return status.exit_code or 0
-    if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN, JobState.VANISHED):
-        return SchedulerError.exit_code
-    if status.state is JobState.TIMEOUT:
-        return ExitCode.TERMINATED
-    return status.exit_code or 1

@@ -17,7 +17,7 @@ from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.base.units import Walltime
 from hpcdist.checks.nodes import all_without_suspects
 from hpcdist.cli import costs, show
-from hpcdist.cli.jobs import runs, submit
+from hpcdist.cli.jobs import exit_codes, runs, submit
 from hpcdist.cli.jobs.report import write as write_file
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, one_line, print_problems
@@ -217,7 +217,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         return
     reports = wait([one.run for one in members], runs.services())
     _report(runs_dir, str(members[0].run.directory.path), shown)
-    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
+    ctx.exit(exit_codes.of_reports(reports))
 
 
 def _planned(options: ExperimentOptions, nodes: NodesOption, runs_dir: Path, *, saves: bool) -> Sizes:

@@ -12,7 +12,7 @@ import click
 
 from hpcdist.base.words import quote
 from hpcdist.cli import costs, show
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import exit_codes, runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import print_reasons, wait
 from hpcdist.cli.messages import note
@@ -175,7 +175,7 @@ def _follow_or_wait(ctx: click.Context, run: Run, *, following: bool, json: bool
         show.as_json(runs.report_of(report))
     else:
         note(runs.sentence(report))
-    ctx.exit(runs.exit_code_of(report))
+    ctx.exit(exit_codes.of_report(report))
 
 
 def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:

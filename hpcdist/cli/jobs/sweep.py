@@ -15,7 +15,7 @@ from hpcdist.base.errors import ConfigError, HpcdistError, Problem, comma_list
 from hpcdist.base.words import quote
 from hpcdist.checks.usage import hours, hours_text
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import exit_codes, runs, spans
 from hpcdist.cli.messages import note, one_line, printable
 from hpcdist.cli.options import job_options
 from hpcdist.runs import cancelling, elements, finding, job_states, search_progress
@@ -149,7 +149,7 @@ def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, follo
         raise click.UsageError("use one of --json and --follow.")
     run = finding.find(runs_dir, jobs)
     if following:
-        ctx.exit(runs.exit_code_of(_follow(run).report))
+        ctx.exit(exit_codes.of_report(_follow(run).report))
     shown = progress.look(run, runs.services(), _trials_of(run))
     if json:
         show.as_json(as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})

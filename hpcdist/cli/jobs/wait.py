@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from hpcdist.base.errors import ExitCode, HpcdistError, WaitTimeout
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import exit_codes, runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs import failures, search_progress
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.remotes import here
-from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.submission import SubmitOutput
 from hpcdist.runs.waiting import with_time_limit
@@ -49,18 +49,7 @@ def command(
         ctx.exit(ExitCode.TIMEOUT)
     print_reasons(reports)
     runs.show_states([*map(runs.report_of, reports)], json=json)
-    ctx.exit(exit_code(reports) or code)
-
-
-def exit_code(reports: Sequence[Report]) -> int:
-    """Return the exit code of the first one that failed, of those that were needed; else 0."""
-    unneeded: set[RunDirectory] = set()
-    if any(report.run.record.operation for report in reports):
-        from hpcdist.studies.pipeline_runs import unneeded_runs  # rarely needed
-
-        unneeded = unneeded_runs(reports)
-    needed = (report for report in reports if report.run.directory not in unneeded)
-    return next(filter(None, map(runs.exit_code_of, needed)), 0)
+    ctx.exit(exit_codes.of_reports(reports) or code)
 
 
 def wait(
