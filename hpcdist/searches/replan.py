@@ -12,8 +12,7 @@ import msgspec
 
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.base.tree import Map
-from hpcdist.experiment.model import Replicas
-from hpcdist.experiment.replicas import blocks
+from hpcdist.experiment.replicas import replica_count, workers_on
 from hpcdist.experiment.search import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
@@ -155,15 +154,13 @@ def _plan(
 
 def _spread(run: Run, made: Planned, nodes: int) -> Pairs:
     """Return the settings for so many nodes, each with as many replicas as in the plan."""
-    total = sum(block.count for block in blocks(made.experiment, per_gpu=False))
-    there = made.plan.placement.nodes
-    workers = (made.experiment.environment.replicas or Replicas()).n_workers
-    more = total // there * nodes - total
-    if total % there or workers + more < 0:
+    total, there = replica_count(made.experiment), made.plan.placement.nodes
+    workers = workers_on(made.experiment, nodes, there)
+    if total % there or workers < 0:
         message = f"the {total} replicas of {run.name} on {there} nodes cannot be spread over {nodes} alike"
         hint = "give their number: --set environment.replicas.n_workers=N"
         raise ConfigError(Problem(message, hint=hint))
-    return (("environment.replicas.n_workers", str(workers + more)), ("batch.nodes", str(nodes)))
+    return (("environment.replicas.n_workers", str(workers)), ("batch.nodes", str(nodes)))
 
 
 # --- Plans of further jobs of a search

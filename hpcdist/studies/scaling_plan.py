@@ -21,8 +21,8 @@ from hpcdist.base.errors import (
 )
 from hpcdist.base.tree import Document, value_at
 from hpcdist.experiment.launch_line import user_launch
-from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.experiment.replicas import NODES, PER_NODE, blocks
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.replicas import NODES, PER_NODE, replica_count, workers_on
 from hpcdist.experiment.shell_words import unquoted
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
@@ -132,7 +132,7 @@ def _problems(base: Planned) -> Iterator[Problem]:
     if experiment.batch.array:
         yield Problem("an array has no single throughput", ("batch", "array"), "remove it")
     yield from _of_launch(experiment)
-    replicas, nodes = _replicas(experiment), base.plan.placement.nodes
+    replicas, nodes = replica_count(experiment), base.plan.placement.nodes
     if replicas % nodes:
         message = f"{replicas} replicas are unevenly distributed over {nodes} nodes"
         place = NODES if experiment.batch.nodes else WORKERS
@@ -158,7 +158,7 @@ def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
     Raises:
         ConfigError: if the file computes other counts.
     """
-    placed, there = made.plan.placement.nodes, _replicas(made.experiment)
+    placed, there = made.plan.placement.nodes, replica_count(made.experiment)
     wanted = _per_node(base) * nodes
     if (placed, there) == (nodes, wanted):
         return made
@@ -194,11 +194,10 @@ def _workers_on(base: Planned, nodes: int) -> int:
     Raises:
         ConfigError: if the replicas that stay need more nodes.
     """
-    experiment, replicas = base.experiment, _replicas(base.experiment)
-    per_node = _per_node(base)
-    others = 0 if experiment.backend == "mpi" else replicas - _workers(experiment)
-    workers = per_node * nodes - others
+    workers = workers_on(base.experiment, nodes, base.plan.placement.nodes)
     if workers < 0:
+        per_node = _per_node(base)
+        others = per_node * nodes - workers
         places = f"{per_node} replica{'s' * (per_node > 1)} a node"
         message = f"{others} replicas are not workers, too many for --nodes {nodes} with {places}"
         hint = f"begin with --nodes {-(-others // per_node)}"
@@ -207,15 +206,7 @@ def _workers_on(base: Planned, nodes: int) -> int:
 
 
 def _per_node(base: Planned) -> int:
-    return _replicas(base.experiment) // base.plan.placement.nodes
-
-
-def _workers(experiment: Experiment) -> int:
-    return (experiment.environment.replicas or Replicas()).n_workers
-
-
-def _replicas(experiment: Experiment) -> int:
-    return sum(block.count for block in blocks(experiment, per_gpu=False))
+    return replica_count(base.experiment) // base.plan.placement.nodes
 
 
 # --- What a study may cost at most, before it is submitted
