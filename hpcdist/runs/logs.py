@@ -64,7 +64,9 @@ def tail(file: Path, count: int) -> list[str]:
             position = stream.seek(position - size)
             blocks.append(stream.read(size))
             ends += blocks[-1].count(b"\n")
-    found = _split(b"".join(reversed(blocks)))
+    data = b"".join(reversed(blocks))
+    text = data.decode("utf-8", errors="replace")
+    found = text.removesuffix("\n").split("\n") if text else []
     return found[-count:] if count > 0 else []
 
 
@@ -159,12 +161,6 @@ def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, 
                 return
             position += len(data)
             yield data.decode("utf-8", errors="replace").removesuffix("\n"), position
-
-
-def _split(data: bytes) -> list[str]:
-    """Return lines of text; a progress bar's carriage returns do not end a line."""
-    text = data.decode("utf-8", errors="replace")
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def is_labelled(directory: RunDirectory) -> bool | None:

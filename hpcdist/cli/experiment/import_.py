@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -114,19 +114,14 @@ def origins(native: Native) -> Comment:
         place = native.document.place(path)
         if not place or not place.line:
             return place.file.partition("=")[0] if place else ""
-        near = _nearest(native.origins, path)
+        sections = (path[:length] for length in range(len(path), 0, -1))
+        near = next((native.origins[section] for section in sections if section in native.origins), ())
         keys = paths.get(place, [near])
         key = native.origins.get(path) or next((key for key in keys if key[: len(near)] == near), keys[0])
         where = f"{PurePath(place.file).name}:{place.line}"
         return where if key in (path, ()) else f"{where} {dotted(key)}"
 
     return origin
-
-
-def _nearest(origins: Mapping[Path, Path], path: Path) -> Path:
-    """Return the origin of the path or of the nearest section that contains it."""
-    sections = (path[:length] for length in range(len(path), 0, -1))
-    return next((origins[section] for section in sections if section in origins), ())
 
 
 def _places(node: Map | Seq, path: Path) -> Iterator[tuple[Place, Path]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -291,10 +291,6 @@ def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str,
         task.role if task.role == "master" else f"{task.role} {task.index}",
         number_list(task.cpus),
         number_list(task.gpus),
-        *([_numbers(numbers[task.rank])] if numbers else []),
+        *([(",".join(map(str, numbers[task.rank])) or "-")] if numbers else []),
         "-" if task.memory is None else f"{task.memory} MiB",
     )
-
-
-def _numbers(devices: Sequence[int]) -> str:
-    return ",".join(map(str, devices)) or "-"

@@ -22,7 +22,6 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.runs import logs
-from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series
@@ -65,7 +64,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if element and following:
         raise click.UsageError("--follow shows all elements of an array; name the run alone.")
     if following:
-        report = _follow(run, names)
+        report = follow(run, runs.services(), source=partial(_new_lines, names=names), verb="metrics")
         note(runs.sentence(report))
         ctx.exit(exit_codes.of_report(report))
     found = _read(run, names, element)
@@ -170,11 +169,6 @@ def _print_csv(found: Mapping[SeriesKey, Points]) -> None:
         names = (key.job, printable(key.name), key.rank)
         for step, value, time in zip(*points, strict=True):
             lines.writerow((*names, f"{step:.15g}", repr(value), moment(time)))
-
-
-def _follow(run: Run, names: Sequence[str]) -> Report:
-    """Print what each process records as it comes until the job ends; return the report of its end."""
-    return follow(run, runs.services(), source=partial(_new_lines, names=names), verb="metrics")
 
 
 def _new_lines(

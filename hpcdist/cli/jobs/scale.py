@@ -255,16 +255,13 @@ def _report(runs_dir: Path, job: str, shown: Shown) -> None:
     else:
         _print_result(result)
     if shown.plot_file:
-        _write_plot(shown.plot_file, result)
-
-
-def _write_plot(file: Path, result: StudyResult) -> None:
-    figure = scaling_report.figure(result)
-    if figure:
-        write_file(file, scaling_report.plot_page(figure).encode())
-        note(f"{file} shows it; open it in a browser")
-    else:
-        note(f"{file} is not written: nothing was measured yet")
+        file = shown.plot_file
+        figure = scaling_report.figure(result)
+        if figure:
+            write_file(file, scaling_report.plot_page(figure).encode())
+            note(f"{file} shows it; open it in a browser")
+        else:
+            note(f"{file} is not written: nothing was measured yet")
 
 
 # --- Output

@@ -195,11 +195,6 @@ def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[C
     node = LoginNode(runner, services.now)
     survey = run_survey(scheduler, node) if scheduler in surveyors else None
     yield from login_findings(chosen, survey, runs_dir, HostProbe(runner, shutil.which))
-    yield from _of_shell(chosen)
-
-
-def _of_shell(chosen: ChosenSite) -> Iterator[CheckFinding]:
-    """Yield the findings of ``--env`` for this shell."""
     odd = lint_variables(chosen.site)
     for item in lint.summarized(odd):
         yield CheckFinding("variables", item.name, item.severity, item.text, item.hint)

@@ -97,16 +97,12 @@ def request_problems(job: JobSpec) -> Iterator[Problem]:
     if array is not None and 0 in (array.at_once, *(part.first for part in array.ranges)):
         message = f"LSF counts array elements from 1: {str(array)!r}"
         yield Problem(message, ("batch", "array"), "write 1-10, 1-10%2")
-    yield from _dependency_problems(job)
-    yield from _signal_problems(job)
-    yield from mail_problems(job, "LSF", _MAIL)
-
-
-def _dependency_problems(job: JobSpec) -> Iterator[Problem]:
     for wait in (wait for one in job.request.dependency for wait in one.conditions):
         if not _can_wait(wait):
             hint = f"write an id, or {', '.join(f'{name}:ID' for name in _CONDITIONS)}"
             yield Problem(f"LSF has no way to wait for {str(wait)!r}", ("batch", "dependency"), hint)
+    yield from _signal_problems(job)
+    yield from mail_problems(job, "LSF", _MAIL)
 
 
 def _signal_problems(job: JobSpec) -> Iterator[Problem]:

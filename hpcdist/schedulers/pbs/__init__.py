@@ -302,11 +302,6 @@ def token_of(record: Attributes) -> str:
     return match[1] if match else ""
 
 
-def _of(job: Job, record: Attributes) -> Status:
-    token = token_of(record)
-    return _OTHER if token and job.token and token != job.token else status(record)
-
-
 class PbsQstat(NamedTuple):
     """One query for jobs: for unfinished ones, or for finished ones, too.
 
@@ -334,7 +329,8 @@ class PbsQstat(NamedTuple):
             number, server = name = key(job_id) or ("", "")
             element = _ELEMENT.fullmatch(number)
             if job := wanted.get(name):
-                found[job.id] = _of(job, record)
+                token = token_of(record)
+                found[job.id] = _OTHER if token and job.token and token != job.token else status(record)
             elif element and (array := wanted.get((f"{element[1]}[]", server))):
                 found[element_id(array.id, int(element[2]))] = status(record)
         return found

@@ -461,7 +461,8 @@ class GridEngine(BatchSystem):
         """
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         answer = next(filter(None, found), None)
-        refused = _is_refused(completed)
+        unclear = _A_NUMBER.search(completed.stdout) or _LOST.search(completed.stderr)
+        refused = not unclear and any(text in completed.stderr for text in _REFUSALS)
         return answers.submission_id(
             completed,
             answer and answer[1],
@@ -513,12 +514,6 @@ class GridEngine(BatchSystem):
     def cancel_element(self, job: Job, index: int) -> Command:
         """Return ``qdel 12 -t 3``."""
         return bash(_CANCEL_ELEMENT, job.id, str(index))
-
-
-def _is_refused(completed: Completed) -> bool:
-    """Whether qsub prints a known refusal, and neither an id nor the error of a lost answer."""
-    unclear = _A_NUMBER.search(completed.stdout) or _LOST.search(completed.stderr)
-    return not unclear and any(text in completed.stderr for text in _REFUSALS)
 
 
 SGE: Final = GridEngine()
