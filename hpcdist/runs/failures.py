@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.base import ownership
-from hpcdist.runs import attempt_files, logs
+from hpcdist.runs import attempt_files
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.events import FIRST_TO_FAIL
 from hpcdist.runs.rundir import RunDirectory
@@ -33,6 +33,8 @@ def failure_reason(directory: RunDirectory, element: str = "") -> str:
     Empty if there is none; the headline of a job, which ends with its id, does not count. ``element``: only
     of this one.
     """
+    from hpcdist.runs import logs  # with what follows a job
+
     for file in logs.files(directory, element):
         with suppress(OSError):
             found = [match[1] for line in logs.tail(file, _LINES) if (match := _MESSAGE.fullmatch(line))]
