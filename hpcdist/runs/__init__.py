@@ -7,10 +7,10 @@ elements endings starts waiting    array elements; ends on record; expected star
 logs failures    the output of a job; why it failed
 accounting attempt_files attempts    what happened to it
 awaited search_progress    the jobs of runs that a dependency names; how far an adaptive search is
-requests this_machine    a plan becomes a request for `control`; the services of this machine
+requests this_machine    the request of a submission, with its code; the services of this machine
 shells    runs whose job is a shell in this terminal
 inside    where to run a command in a job; the stacks of its ranks
 address    where a notebook or a TensorBoard is
-code_copy git code_record job_code copying    what its program is made of, the files of its jobs, copies
+code_copy git code_record copying    what its program is made of, the files of its jobs, copies
 remotes    the same on machines that are reached by ssh
 """

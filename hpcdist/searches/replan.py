@@ -17,7 +17,7 @@ from hpcdist.experiment.search import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs import awaited, copying, job_code, requests, rundir
+from hpcdist.runs import awaited, copying, requests, rundir
 from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.remotes import machines
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -297,7 +297,7 @@ def _request(  # noqa: PLR0913, PLR0917 - of a run, with what its new run is mad
 ) -> SubmitRequest:
     name = run.name if run.directory.path.parent == runs_dir else str(run.directory.path)
     mark = f"{'copy' if new.copies else 'restart'} of {name}"
-    prepare = partial(job_code.recorded, run, made, runner=services.runner, update=new.update)
+    prepare = partial(requests.recorded_code, run, made, runner=services.runner, update=new.update)
     request = requests.of(made, options, services.runner, text=text_of(run), mark=mark)
     return request._replace(
         code=partial(_code_and_copies, run, prepare) if new.copies else prepare,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.cli.jobs import exit_codes
-from hpcdist.cli.jobs.follow import follow
+from hpcdist.cli.jobs.logs import follow
 from hpcdist.cli.jobs.runs import sentence
 from hpcdist.runs import rundir
 from hpcdist.runs.job_states import Report

@@ -5,7 +5,7 @@ shell exec_ debug    a shell in an allocation; a command beside a running job; t
 metrics compare outputs sweep scale report export    verbs of what runs recorded
 index    what `status --offline` shows
 exit_codes    the exit code of `wait`, and of all verbs that exit with that of a job
-runs element follow    shared: finding runs and their trials; output
-pipeline operations    several runs that depend on each other; a verb for each of them
-spans used    times and sizes; what jobs cost
+runs element    shared: finding runs, trials and operations of pipelines; their states
+pipeline    several runs that depend on each other
+used    what jobs cost
 """

@@ -17,8 +17,8 @@ import click
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, did_you_mean, warning
 from hpcdist.cli import show
-from hpcdist.cli.jobs import exit_codes, operations, runs
-from hpcdist.cli.jobs.follow import follow
+from hpcdist.cli.jobs import exit_codes, runs
+from hpcdist.cli.jobs.logs import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.runs import logs
@@ -58,7 +58,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if json + as_csv + following > 1:
         raise click.UsageError("use one of --json, --csv and --follow.")
-    if operations.each(ctx, command, runs_dir, jobs, "following", "json", "as_csv"):
+    if runs.each_operation(ctx, command, runs_dir, jobs, "following", "json", "as_csv"):
         return
     run, element = runs.find_pulled(runs_dir, jobs)
     if element and following:

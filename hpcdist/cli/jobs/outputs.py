@@ -11,7 +11,7 @@ import click
 
 from hpcdist.base.errors import ConfigError, ExitCode, Problem, warning
 from hpcdist.cli import show
-from hpcdist.cli.jobs import compare, operations, runs
+from hpcdist.cli.jobs import compare, runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs.services import Outdated
@@ -59,7 +59,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if models:
         _list_models(jobs, runs_dir, by, json=json)
         return
-    if operations.each(ctx, command, runs_dir, jobs[0], "json"):
+    if runs.each_operation(ctx, command, runs_dir, jobs[0], "json"):
         return
     run, element = runs.find_pulled(runs_dir, jobs[0])
     remote = _only_remote(run, patterns, element)

@@ -9,7 +9,7 @@ import click
 
 from hpcdist.base.errors import ExitCode
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.submit import explains_interruption
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
@@ -181,15 +181,15 @@ def _lines(report: Judgement) -> list[tuple[str, str]]:
     if report.write_seconds is None or report.interval is None or report.notice is None:
         return [("checkpoint", "none")]
     saved = "" if report.save_seconds is None else f"; {report.save_seconds:.1f} s after the signal"
-    size = spans.size(report.write_bytes or 0)
+    size = show.size(report.write_bytes or 0)
     hours = f"{report.mtbf.node_hours:.0f} h between failures of a node ({report.mtbf.source})"
     nodes = f"{report.nodes} node{'s' * (report.nodes > 1)}"
     return [
         ("checkpoint", f"{size} in {report.write_seconds:.1f} s{saved}"),
-        ("recommended notice", spans.clock(report.notice)),
+        ("recommended notice", show.clock(report.notice)),
         (
             "recommended interval",
-            f"{spans.clock(report.interval)} between checkpoints, on {nodes}",
+            f"{show.clock(report.interval)} between checkpoints, on {nodes}",
         ),
         ("", f"by the formula of {rehearsal.FORMULA}; {hours}"),
     ]

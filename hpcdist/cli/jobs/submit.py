@@ -13,14 +13,14 @@ import click
 from hpcdist.base.words import quote
 from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import exit_codes, runs
-from hpcdist.cli.jobs.follow import follow
+from hpcdist.cli.jobs.logs import follow
 from hpcdist.cli.jobs.wait import print_reasons, wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
 from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_or_here
 from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import job_code, requests, rundir, submission, this_machine
+from hpcdist.runs import requests, rundir, submission, this_machine
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.submission import SubmitOutput, SubmitRequest, submit_command
@@ -74,7 +74,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:
-        prepare = functools.partial(job_code.prepared, made, runner=services.runner, dry=True)
+        prepare = functools.partial(requests.prepared_code, made, runner=services.runner, dry=True)
         request = request._replace(code=prepare)
         _dry_run(remote.dry(request) if remote else request, runs_dir, json=json)
         return

@@ -15,7 +15,7 @@ from hpcdist.base.errors import ConfigError, HpcdistError, Problem, comma_list
 from hpcdist.base.words import quote
 from hpcdist.checks.usage import hours, hours_text
 from hpcdist.cli import show
-from hpcdist.cli.jobs import exit_codes, runs, spans
+from hpcdist.cli.jobs import exit_codes, runs
 from hpcdist.cli.messages import note, one_line, printable
 from hpcdist.cli.options import job_options
 from hpcdist.runs import cancelling, elements, finding, job_states, search_progress
@@ -47,7 +47,7 @@ def summary(shown: Look) -> str:
     if reached.gpu_hours:
         parts.append(f"{reached.gpu_hours:.2f} GPU-hours so far")
     if reached.left is not None:
-        parts.append(f"about {spans.clock(reached.left)} left")
+        parts.append(f"about {show.clock(reached.left)} left")
     if shown.waits_for:
         parts.append(f"waits for {one_line(comma_list([*shown.waits_for]))}")
     if search_progress.awaiting_next(shown.report):
@@ -361,7 +361,7 @@ def _row(trial: TrialState, names: list[str]) -> tuple[str, ...]:
         str(trial.number),
         trial.state,
         "-" if attempt is None or attempt.exit_code is None else str(attempt.exit_code),
-        "-" if elapsed is None else spans.clock(elapsed),
+        "-" if elapsed is None else show.clock(elapsed),
         hours_text(trial.gpu_seconds or None) or "-",
         *(show.value(trial.params, name) for name in names),
     )

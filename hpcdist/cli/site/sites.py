@@ -114,10 +114,10 @@ def check_site(file: str, site_path: tuple[str, ...], measured: bool, runs_dir: 
 
     The exit code is 0 if it can be used, and 2 otherwise.
     """
-    from hpcdist.cli.site import sites_check, sites_measured
+    from hpcdist.cli.site import sites_check
 
     if measured:
-        file = sites_measured.write(file, site_path, runs_dir)
+        file = sites_check.write(file, site_path, runs_dir)
     if json:
         with collect(show.problems_as_json):
             sites_check.check(file, site_path)
