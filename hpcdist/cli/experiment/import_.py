@@ -33,12 +33,9 @@ class ImportOptions(NamedTuple):
 @click.command("import")
 @click.argument("words", metavar="FILE", nargs=-1, required=True, shell_complete=completion.files)
 @click.option(
-    "-o",
-    "--output",
-    metavar="EXP",
-    shell_complete=completion.files,
+    "-o", "--output", metavar="EXP", shell_complete=completion.files,
     help="Write the experiment to this new file; -: print it.",
-)
+)  # fmt: skip
 @foreign_options[0]
 @foreign_options[1]
 @override_options[0]

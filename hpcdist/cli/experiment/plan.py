@@ -135,11 +135,10 @@ _UNKNOWN_BALANCE = "not known: the site has no command for it, and the batch sys
 @experiment_options
 @on_option
 @click.option(
-    "--when",
-    is_flag=True,
+    "--when", is_flag=True,
     help="Ask the batch system when the job would start, and when it would with less time, on fewer nodes or "
     "in another partition.",
-)
+)  # fmt: skip
 @click.option("--balance", is_flag=True, help="Ask what the account has left.")
 @click.option("--explain", is_flag=True, help="Show where every value of the job script comes from.")
 @json_option

@@ -28,26 +28,18 @@ from hpcdist.runs.services import Services
 @click.command("logs")
 @job_options(several=False)
 @click.option(
-    "-f",
-    "--follow",
-    "following",
-    is_flag=True,
+    "-f", "--follow", "following", is_flag=True,
     help="Follow the output until the job ends; exit with its exit code.",
-)
+)  # fmt: skip
 @click.option("--rank", type=click.IntRange(min=0), help="Print only the output of this rank.")
 @click.option(
-    "--attempt",
-    type=click.IntRange(min=0),
-    metavar="N",
+    "--attempt", type=click.IntRange(min=0), metavar="N",
     help="Print only the output of this attempt; the first one is 0.",
-)
+)  # fmt: skip
 @click.option(
-    "-n",
-    "--lines",
-    "count",
-    type=click.IntRange(min=0),
+    "-n", "--lines", "count", type=click.IntRange(min=0),
     help="Print only the last lines of each log, this many.",
-)
+)  # fmt: skip
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context,

@@ -30,12 +30,9 @@ if TYPE_CHECKING:
     "--check", is_flag=True, help="Compare hashes with the recorded ones; exit with 3 if one differs."
 )
 @click.option(
-    "--get",
-    "patterns",
-    metavar="PATTERN",
-    multiple=True,
+    "--get", "patterns", metavar="PATTERN", multiple=True,
     help="Fetch these files of a run on a remote, such as 'model*' or a folder; repeatable.",
-)
+)  # fmt: skip
 @click.option("--models", is_flag=True, help="List the models that runs recorded, with their metrics.")
 @compare.sort_option
 @click.pass_context

@@ -30,33 +30,21 @@ _CODES: Final = {"passes": ExitCode.OK, "refused": ExitCode.NOT_RESUMED, "unknow
 @file_options
 @runs_dir_option
 @click.option(
-    "--nodes",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
+    "--nodes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
     help="Nodes at most; an experiment on more gets fewer workers.",
-)
+)  # fmt: skip
 @click.option(
-    "--minutes",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
+    "--minutes", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
     help="Time limit of the job; at least twice the notice, and two minutes.",
-)
+)  # fmt: skip
 @click.option(
-    "--mtbf",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="HOURS",
+    "--mtbf", type=click.FloatRange(min=0, min_open=True), metavar="HOURS",
     help="Mean time between failures of a node; default: the site's, else one that was measured elsewhere.",
-)
+)  # fmt: skip
 @click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=30_000),
-    metavar="N",
+    "--seed", type=click.IntRange(min=0, max=30_000), metavar="N",
     help="Seed of the moments; default: a new one.",
-)
+)  # fmt: skip
 @click.option(
     "--report", "is_report", is_flag=True, help="EXP is a run of an earlier rehearsal: report on it."
 )

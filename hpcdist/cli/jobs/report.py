@@ -32,14 +32,9 @@ from hpcdist.tracking.report_data import Supplement
 @click.command("report")
 @click.argument("jobs", metavar="[JOB...]", nargs=-1, shell_complete=completion.runs)
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="report.html",
-    show_default=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; an existing one is replaced.",
-)
+    "-o", "--output", metavar="FILE", default="report.html", show_default=True,
+    type=click.Path(path_type=Path, dir_okay=False), help="File to write; an existing one is replaced.",
+)  # fmt: skip
 @runs_dir_option
 def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     """Write a page about runs, for a browser.

@@ -34,11 +34,9 @@ from hpcdist.script import runtime
 @on_option
 @runs_dir_option
 @click.option(
-    "--follow",
-    "following",
-    is_flag=True,
+    "--follow", "following", is_flag=True,
     help="Follow the job's output until it ends; exit with its exit code.",
-)
+)  # fmt: skip
 @click.option("--wait", "waiting", is_flag=True, help="Wait for the job to end; exit with its exit code.")
 @click.option(
     "--dry-run", is_flag=True, help="Print the files and the command of the submission; do nothing."

@@ -26,11 +26,9 @@ from hpcdist.searches.progress import OnStuck
 @click.command("wait")
 @job_options(several=True)
 @click.option(
-    "--timeout",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS",
     help=f"Stop waiting after this time; exit with {ExitCode.TIMEOUT:d}.",
-)
+)  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, timeout: float | None

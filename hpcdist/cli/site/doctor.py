@@ -57,20 +57,13 @@ _HEADS: Final = ("node", "site", "suspect", "lost", "failed", "last", "run", "wh
 
 @click.command("doctor")
 @click.option(
-    "--job",
-    is_flag=False,
-    flag_value="2",
-    metavar="[N|LIST]",
+    "--job", is_flag=False, flag_value="2", metavar="[N|LIST]",
     help="Also submit a short job that checks nodes and their network: 2 nodes, N, or those of n[1-4,7].",
-)
+)  # fmt: skip
 @click.option(
-    "--env",
-    is_flag=False,
-    flag_value="",
-    metavar="[FILE]",
-    shell_complete=completion.files,
+    "--env", is_flag=False, flag_value="", metavar="[FILE]", shell_complete=completion.files,
     help="Check only the NCCL and MPI variables of this shell, or of FILE (- for stdin).",
-)
+)  # fmt: skip
 @click.option("--nodes", is_flag=True, help=f"List the nodes that failed in runs of the last {DAYS} days.")
 @site_option
 @site_path_option
@@ -80,21 +73,13 @@ _HEADS: Final = ("node", "site", "suspect", "lost", "failed", "last", "run", "wh
 @click.option("--partition", metavar="NAME", help="Partition of the job.")
 @override_options[1]
 @click.option(
-    "--try",
-    "tries",
-    type=assignment,
-    metavar="NAME=VALUE,...",
-    multiple=True,
+    "--try", "tries", type=assignment, metavar="NAME=VALUE,...", multiple=True,
     help="Measure these values of a variable side by side; repeatable. Values with commas: NAME='A,B|C'.",
-)
+)  # fmt: skip
 @click.option(
-    "--timeout",
-    type=click.FloatRange(min=1),
-    default=900,
-    show_default=True,
-    metavar="SECONDS",
+    "--timeout", type=click.FloatRange(min=1), default=900, show_default=True, metavar="SECONDS",
     help="Cancel the job after this time, including its time in the queue.",
-)
+)  # fmt: skip
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
