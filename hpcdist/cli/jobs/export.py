@@ -53,16 +53,9 @@ _file = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 )
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: tuple[str, ...],
-    runs_dir: Path,
-    json: bool,
-    uri: str | None,
-    tensorboard: Path | None,
-    csv: Path | None,
-    output: Path | None,
-    following: bool,
-) -> None:
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, uri: str | None,
+    tensorboard: Path | None, csv: Path | None, output: Path | None, following: bool,
+) -> None:  # fmt: skip
     """Hand on runs: MLflow, TensorBoard, CSV, or an archive.
 
     JOB is the name of a run or a pattern such as 'train-*', its directory or its job id. The batch system is

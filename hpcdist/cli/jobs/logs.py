@@ -42,15 +42,9 @@ from hpcdist.runs.services import Services
 )  # fmt: skip
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: str,
-    runs_dir: Path,
-    json: bool,
-    following: bool,
-    rank: int | None,
-    attempt: int | None,
-    count: int | None,
-) -> None:
+    ctx: click.Context, jobs: str, runs_dir: Path, json: bool, following: bool, rank: int | None,
+    attempt: int | None, count: int | None,
+) -> None:  # fmt: skip
     """Print the output of a job.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is element 3 of an array.

@@ -42,14 +42,9 @@ _NO_RECORD: Final = "its program records them with `from hpcdist_tracking import
 )
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: str,
-    runs_dir: Path,
-    json: bool,
-    names: tuple[str, ...],
-    as_csv: bool,
+    ctx: click.Context, jobs: str, runs_dir: Path, json: bool, names: tuple[str, ...], as_csv: bool,
     following: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Show the metrics of a run.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an

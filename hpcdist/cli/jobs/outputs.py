@@ -37,15 +37,9 @@ if TYPE_CHECKING:
 @compare.sort_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: tuple[str, ...],
-    runs_dir: Path,
-    json: bool,
-    check: bool,
-    patterns: tuple[str, ...],
-    models: bool,
-    by: str | None,
-) -> None:
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, check: bool,
+    patterns: tuple[str, ...], models: bool, by: str | None,
+) -> None:  # fmt: skip
     """List the files of a run's outputs, with the recorded hashes.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an

@@ -51,16 +51,9 @@ _CODES: Final = {"passes": ExitCode.OK, "refused": ExitCode.NOT_RESUMED, "unknow
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    options: ExperimentOptions,
-    runs_dir: Path,
-    nodes: int,
-    minutes: int,
-    mtbf: float | None,
-    seed: int | None,
-    is_report: bool,
-    json: bool,
-) -> None:
+    ctx: click.Context, options: ExperimentOptions, runs_dir: Path, nodes: int, minutes: int,
+    mtbf: float | None, seed: int | None, is_report: bool, json: bool,
+) -> None:  # fmt: skip
     """End a small run on purpose, and check that it resumes.
 
     The experiment runs as it is, on few nodes for some minutes. It gets the signal before a time limit, then

@@ -171,20 +171,10 @@ def _check_kind(options: ExperimentOptions) -> None:
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    options: ExperimentOptions,
-    nodes: NodesOption,
-    is_weak: bool,
-    repeat: int,
-    metric: MetricOption,
-    most: float | None,
-    chain: bool,
-    dry_run: bool,
-    waiting: bool,
-    plot_file: Path | None,
-    runs_dir: Path,
-    json: bool,
-) -> None:
+    ctx: click.Context, options: ExperimentOptions, nodes: NodesOption, is_weak: bool, repeat: int,
+    metric: MetricOption, most: float | None, chain: bool, dry_run: bool, waiting: bool,
+    plot_file: Path | None, runs_dir: Path, json: bool,
+) -> None:  # fmt: skip
     """Run an experiment on several numbers of nodes, and report on it.
 
     The sizes and their cost are shown first. Each size is a run of its own. Without --nodes, EXP is the name

@@ -47,15 +47,9 @@ from hpcdist.script import runtime
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    options: ExperimentOptions,
-    runs_dir: Path,
-    following: bool,
-    waiting: bool,
-    dry_run: bool,
-    again: bool,
-    json: bool,
-) -> None:
+    ctx: click.Context, options: ExperimentOptions, runs_dir: Path, following: bool, waiting: bool,
+    dry_run: bool, again: bool, json: bool,
+) -> None:  # fmt: skip
     """Submit an experiment as a batch job."""
     if following and json:
         raise click.UsageError("--follow cannot be combined with --json; use --wait.")

@@ -83,21 +83,10 @@ _HEADS: Final = ("node", "site", "suspect", "lost", "failed", "last", "run", "wh
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    job: str | None,
-    env: str | None,
-    nodes: bool,
-    site: str | None,
-    site_path: tuple[str, ...],
-    runs_dir: Path,
-    gpus: int | None,
-    account: str | None,
-    partition: str | None,
-    settings: tuple[tuple[str, str], ...],
-    tries: tuple[tuple[str, str], ...],
-    timeout: float,
-    json: bool,
-) -> None:
+    ctx: click.Context, job: str | None, env: str | None, nodes: bool, site: str | None,
+    site_path: tuple[str, ...], runs_dir: Path, gpus: int | None, account: str | None, partition: str | None,
+    settings: tuple[tuple[str, str], ...], tries: tuple[tuple[str, str], ...], timeout: float, json: bool,
+) -> None:  # fmt: skip
     """Check this machine for problems.
 
     Each finding is printed with its remedy. Without --job, only this host is checked. The exit code is 0 if
