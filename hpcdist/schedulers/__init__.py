@@ -22,7 +22,7 @@ from hpcdist.base.registry import Registry
 from hpcdist.schedulers.base import Installation, Scheduler
 
 UNSUPPORTED: Final = {
-    "torque": "Torque is not supported: of the PBS family only PBS Professional and OpenPBS (pbs) are",
+    "torque": "Torque is not supported: of the PBS family only PBS Professional and OpenPBS (pbs) are"
 }
 """Schedulers that hpcdist does not support, each with the reason."""
 

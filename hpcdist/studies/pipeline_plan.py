@@ -202,12 +202,7 @@ def _with_names(problem: Problem, pipeline: Pipeline) -> Problem:
 
 
 def plan_operation(  # noqa: PLR0913, PLR0917 - the pipeline, and how it is planned
-    pipeline: Pipeline,
-    operation: Operation,
-    name: str,
-    runs: Runs,
-    plan: PlanOne,
-    awaiting: Awaiting,
+    pipeline: Pipeline, operation: Operation, name: str, runs: Runs, plan: PlanOne, awaiting: Awaiting
 ) -> PlannedOperation:
     """Plan an operation of the pipeline with this name; ``runs``: of the operations that it needs.
 
@@ -227,11 +222,7 @@ def plan_operation(  # noqa: PLR0913, PLR0917 - the pipeline, and how it is plan
 
 
 def _waiting(
-    operation: Operation,
-    name: str,
-    runs: Runs,
-    options: ExperimentOptions,
-    document: Document,
+    operation: Operation, name: str, runs: Runs, options: ExperimentOptions, document: Document
 ) -> ExperimentOptions:
     """Return the options with the name of the run, and with what its job waits for."""
     own = planning.loaded(options, document).experiment.batch.dependency

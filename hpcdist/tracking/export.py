@@ -343,10 +343,7 @@ def save_archive(runs: Iterable[Sequence[Item]], path: Path, show: Show) -> int:
     Raises:
         OSError: if a file cannot be read or written.
     """
-    with (
-        replacing(path) as stream,
-        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
-    ):
+    with replacing(path) as stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         return sum(_Folder(tar, items).write(show) for items in runs)
 
 

@@ -168,9 +168,6 @@ def _lines(report: Judgement) -> list[tuple[str, str]]:
     return [
         ("checkpoint", f"{size} in {report.write_seconds:.1f} s{saved}"),
         ("recommended notice", show.clock(report.notice)),
-        (
-            "recommended interval",
-            f"{show.clock(report.interval)} between checkpoints, on {nodes}",
-        ),
+        ("recommended interval", f"{show.clock(report.interval)} between checkpoints, on {nodes}"),
         ("", f"by the formula of {rehearsal.FORMULA}; {hours}"),
     ]

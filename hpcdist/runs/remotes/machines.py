@@ -164,12 +164,7 @@ class Target(NamedTuple):
         return _there(request, self.name, self.machine.directory)
 
     def prepare(
-        self,
-        request: SubmitRequest,
-        made: Planned,
-        runs_dir: Path,
-        services: Services,
-        begins_with: str = "",
+        self, request: SubmitRequest, made: Planned, runs_dir: Path, services: Services, begins_with: str = ""
     ) -> tuple[SubmitRequest, Services]:
         """Return the request for the remote and the services that submit it; this connects to it.
 

@@ -119,9 +119,7 @@ def _signal_problems(job: JobSpec) -> Iterator[Problem]:
         yield Problem(message, path, "set `batch.walltime`")
 
 
-FIELDS: Final = flags.by_flag(flags.KEYS, "lsf") | {
-    "-alloc_flags": "lsf.alloc_flags of the site file",
-}
+FIELDS: Final = flags.by_flag(flags.KEYS, "lsf") | {"-alloc_flags": "lsf.alloc_flags of the site file"}
 """Flags that hpcdist writes itself, and the field to use instead."""
 
 _RESERVED: Final = flags.by_flag(flags.RESERVED, "lsf") | {

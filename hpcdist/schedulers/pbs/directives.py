@@ -380,9 +380,7 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
         yield Problem(message, ("batch", "array"), "submit several arrays")
 
 
-_FIELDS: Final = flags.by_flag(flags.KEYS, "pbs") | {
-    "-W umask": "pbs.umask",
-}
+_FIELDS: Final = flags.by_flag(flags.KEYS, "pbs") | {"-W umask": "pbs.umask"}
 """Flags that hpcdist writes itself, and the field to use instead."""
 
 _RESERVED: Final = flags.by_flag(flags.RESERVED, "pbs") | {
