@@ -153,11 +153,7 @@ def _of_launch(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
-    """Return the plan of a size, if it is on so many nodes with as many replicas on each.
-
-    Raises:
-        ConfigError: if the file computes other counts.
-    """
+    """Return the plan of a size, if it is on so many nodes with as many replicas on each."""
     placed, there = made.plan.placement.nodes, replica_count(made.experiment)
     wanted = _per_node(base) * nodes
     if (placed, there) == (nodes, wanted):
@@ -176,11 +172,7 @@ def _of_size(nodes: int, problem: Problem) -> Problem:
 
 
 def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator[tuple[str, str]]:
-    """Yield settings that place the experiment on so many nodes, except those that follow from params.
-
-    Raises:
-        ConfigError: if the replicas that stay need more.
-    """
+    """Yield settings that place the experiment on so many nodes, except those that follow from params."""
     yield "name", json.dumps(f"{base.plan.identity.name}{size_suffix(nodes)}")
     if WORKERS not in templated:
         yield dotted(WORKERS), str(_workers_on(base, nodes))
@@ -189,11 +181,7 @@ def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator
 
 
 def _workers_on(base: Planned, nodes: int) -> int:
-    """Return how many workers so many nodes have.
-
-    Raises:
-        ConfigError: if the replicas that stay need more nodes.
-    """
+    """Return how many workers so many nodes have."""
     workers = workers_on(base.experiment, nodes, base.plan.placement.nodes)
     if workers < 0:
         per_node = _per_node(base)

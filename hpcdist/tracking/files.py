@@ -253,9 +253,6 @@ def _polyaxon(folder: Path, losses: Losses) -> Iterator[TrackedEntry]:
 
     The client has a file per metric, with lines ``step|timestamp|metric``; in its name a slash is ``__``.
     Params, tags and models without a step are written at the end of the program.
-
-    Raises:
-        OSError: if a folder cannot be read.
     """
     for run in _sorted(folder / "runs"):
         for file in _sorted(run / "events" / "metric"):

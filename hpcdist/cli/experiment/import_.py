@@ -81,11 +81,7 @@ def _foreign(words: Sequence[str], form: str) -> Document:
 
 
 def _problems(native: Native) -> tuple[Problem, ...]:
-    """Return the warnings; an input without a param is one, and defers the check until it has a value.
-
-    Raises:
-        ConfigError: with all problems.
-    """
+    """Return the warnings; an input without a param is one, and defers the check until it has a value."""
     data = trials.searched(native.document).document.data
     given = data.get("params")
     missing = inputs.required(data.get("inputs"), given if isinstance(given, Map) else {})

@@ -237,11 +237,7 @@ class InitOptions(NamedTuple):
 def _write_experiment(
     options: ExperimentOptions, given: InitOptions, output: str | None, *, interactive: bool
 ) -> None:
-    """Choose the site, prompt, check the experiment and write it.
-
-    Raises:
-        HpcdistError: if the file exists, or the experiment does not pass `hpcdist check`.
-    """
+    """Choose the site, prompt, check the experiment and write it."""
     own = preferences.read(os.environ)
     site = machine_of(options.site, options.site_path, own).site
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))

@@ -206,11 +206,7 @@ def _print_excluded(plan: Plan) -> None:
 
 
 def _check_here(options: ExperimentOptions) -> None:
-    """Refuse to ask the batch system of this machine about a job of a remote.
-
-    Raises:
-        UsageError: for one.
-    """
+    """Refuse to ask the batch system of this machine about a job of a remote."""
     if options.remote is not None:
         raise click.UsageError("--when and --balance are answered by this machine: use them on the remote.")
 

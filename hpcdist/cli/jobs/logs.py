@@ -79,11 +79,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 
 def _check_element(element: str, *, following: bool) -> None:
-    """Refuse to follow an element of an array.
-
-    Raises:
-        UsageError: for one.
-    """
+    """Refuse to follow an element of an array."""
     if element and following:
         raise click.UsageError("-f follows all elements of an array; name the run alone.")
 

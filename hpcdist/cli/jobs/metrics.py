@@ -72,11 +72,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 
 def _read(run: Run, names: Sequence[str], element: str) -> Mapping[SeriesKey, Points]:
-    """Return the series of these names, of an element of an array its own.
-
-    Raises:
-        ConfigError: if no metric has a name.
-    """
+    """Return the series of these names, of an element of an array its own."""
     metrics = series.read(run.directory, run.directory.plan())
     print_problems(map(warning, metrics.warnings))
     if not metrics.series:

@@ -130,10 +130,6 @@ def _only_remote(run: Run, patterns: Sequence[str], element: str) -> dict[str, i
     """Fetch outputs that match these patterns; return the other ones, with their bytes, that are not here.
 
     ``element``: of this one alone. None: the remote does not answer.
-
-    Raises:
-        ConfigError: if a pattern has none, or the run is on this machine.
-        SchedulerError: if its remote does not answer or has not all of them, and something is to be fetched.
     """
     if not run.record.remote:
         if patterns:

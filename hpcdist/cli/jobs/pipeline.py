@@ -41,11 +41,7 @@ def _request(options: ExperimentOptions, document: Document, runs_dir: Path) -> 
 
 
 def _planned(request: PipelineRequest) -> list[PlannedOperation]:
-    """Plan all operations, and print their warnings and notes.
-
-    Raises:
-        HpcdistError: with the problems of all operations.
-    """
+    """Plan all operations, and print their warnings and notes."""
     found = pipeline_submit.plan(request)
     print_problems(dict.fromkeys(problem for step in found for problem in step.made.problems))
     return found

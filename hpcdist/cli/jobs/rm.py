@@ -151,11 +151,7 @@ def _print(over: Sequence[Run], kept: Sequence[Kept], nothing: str) -> None:
 
 
 def _agreed(count: int) -> bool:
-    """Whether the user agrees to remove so many runs.
-
-    Raises:
-        ConfigError: if there is no terminal to ask.
-    """
+    """Whether the user agrees to remove so many runs."""
     if not sys.stdin.isatty():
         raise ConfigError(Problem("nothing was removed: there is no terminal to ask", hint="use --yes"))
     return click.confirm(f"Remove {_count(count)}?", err=True)

@@ -104,12 +104,7 @@ def _plot_file(ctx: click.Context, param: click.Parameter, value: Path | None) -
 
 
 def _check_plot(file: Path, *, is_shown: bool) -> None:
-    """Check that the plot can be written, before anything is submitted.
-
-    Raises:
-        UsageError: if there will be no report.
-        ConfigError: as `scaling_report.check_plotly`, or if the folder does not exist or is not writable.
-    """
+    """Check that the plot can be written, before anything is submitted."""
     if not is_shown:
         raise click.UsageError("--plot needs a report: give --wait as well, or plot the study later.")
     scaling_report.check_plotly()
@@ -120,11 +115,7 @@ def _check_plot(file: Path, *, is_shown: bool) -> None:
 
 
 def _check_report(ctx: click.Context, file: str) -> None:
-    """Refuse a report without a run, and options that a report would ignore.
-
-    Raises:
-        UsageError: if there are any.
-    """
+    """Refuse a report without a run, and options that a report would ignore."""
     if file == "-" or Path(file).is_file() or Path(file).suffix in {".yml", ".yaml"}:
         raise click.UsageError(f"Give numbers of nodes for {file}, such as --nodes 1,2,4.")
     if ignored := given(ctx, lambda name: name not in _OF_REPORT):
@@ -134,11 +125,7 @@ def _check_report(ctx: click.Context, file: str) -> None:
 
 
 def _check_kind(options: ExperimentOptions) -> None:
-    """Check that the file is that of a training.
-
-    Raises:
-        ConfigError: if it is a pipeline, or serves a browser.
-    """
+    """Check that the file is that of a training."""
     document, is_pipeline = pipeline_of(options)
     kind = document.data.get("kind") if document else None
     if document and (is_pipeline or kind in polyaxon.SERVED):
@@ -211,11 +198,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 
 def _planned(options: ExperimentOptions, nodes: NodesOption, runs_dir: Path, *, saves: bool) -> Sizes:
-    """Plan all sizes, without suspect nodes and with the jobs of the runs that they wait for, as `submit`.
-
-    Raises:
-        HpcdistError: as `scaling_plan.plan_sizes`.
-    """
+    """Plan all sizes, without suspect nodes and with the jobs of the runs that they wait for, as `submit`."""
     plan = functools.partial(plan_experiment, awaiting=awaiting_in(runs_dir, saves=saves))
     found = scaling_plan.plan_sizes(options, nodes.numbers, plan, nodes.param)
     plans = all_without_suspects([made for _, made in found], runs_dir)
@@ -231,11 +214,7 @@ def _submit(request: StudyRequest, planned: Sizes, runs_dir: Path, *, json: bool
 
 
 def _report(runs_dir: Path, job: str, shown: Shown) -> None:
-    """Print what the runs of a study have measured so far, and write its plot.
-
-    Raises:
-        ConfigError: if the run is of no study, the throughput is not known, or the plot cannot be written.
-    """
+    """Print what the runs of a study have measured so far, and write its plot."""
     study, found = scaling_runs.find_study(runs_dir, job)
     reports = job_states.status([one.run for one in found], runs.services())
     pairs = zip(reports, (one.member for one in found), strict=True)

@@ -281,9 +281,6 @@ def _submit_advancing_job(
     """Submit the job that starts when all jobs of the run have ended, and that submits itself again.
 
     ``options`` and ``batch``: of the search, whose site and settings it keeps.
-
-    Raises:
-        HpcdistError: as ``submit`` does.
     """
     from hpcdist.base import source
     from hpcdist.cli.jobs.submit import submit_run
@@ -319,11 +316,7 @@ def _note_job(run: Run) -> None:
 
 
 def _search(runs_dir: Path, name: str, verb: str) -> Run:
-    """Return a search whose trials a verb may change here.
-
-    Raises:
-        ConfigError: if there is no such search, or it is on a remote.
-    """
+    """Return a search whose trials a verb may change here."""
     run = finding.find(runs_dir, name)
     _trials_of(run)
     runs.check_here(run, f"sweep {verb}")
@@ -331,11 +324,7 @@ def _search(runs_dir: Path, name: str, verb: str) -> Run:
 
 
 def _trials_of(run: Run) -> Params:
-    """Return the params of the trials of a search.
-
-    Raises:
-        ConfigError: if the run has none, or a table of them is damaged.
-    """
+    """Return the params of the trials of a search."""
     if known := trial_params.whole(run):
         return known
     raise ConfigError(trials.no_trials(run))

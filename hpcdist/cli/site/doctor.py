@@ -121,11 +121,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 
 def _refuse_mixed(ctx: click.Context, *, has_job: bool) -> None:
-    """Refuse options that have no meaning together.
-
-    Raises:
-        UsageError: if there are any.
-    """
+    """Refuse options that have no meaning together."""
     modes = given(ctx, lambda name: name in {"job", "env", "nodes"})
     if len(modes) > 1:
         raise click.UsageError(f"{modes[0]} cannot be combined with {modes[1]}.")

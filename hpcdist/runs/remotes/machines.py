@@ -452,11 +452,7 @@ def _asked(
 
 
 def _check_runs(there: RemoteRunner, sections: Iterable[Section], runs: Sequence[Run]) -> None:
-    """Refuse an answer about runs that were not asked for.
-
-    Raises:
-        Unreachable: always then.
-    """
+    """Refuse an answer about runs that were not asked for."""
     own = dict.fromkeys(("claimed", "answer", "errors"), len(runs))
     own |= dict.fromkeys(("gone", "file"), len(_directories(runs)))
     for section in sections:

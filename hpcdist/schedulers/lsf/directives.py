@@ -289,11 +289,7 @@ def _quoted(text: str) -> str | None:
 
 
 def _directory(path: str) -> str:
-    """Return the path.
-
-    Raises:
-        PlanError: for one that bsub would read as a pattern: ``%J`` cannot be escaped.
-    """
+    """Return the path."""
     if re.search("%[IJ]", path):
         raise PlanError(f"LSF reads %J and %I in {path!r} as a job's numbers; use another directory")
     return path
