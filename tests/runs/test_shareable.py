@@ -114,10 +114,10 @@ def test_the_secrets_of_each_element_are_masked(tmp_path: Path) -> None:
 def test_a_long_text_is_searched_to_its_end(piece: str) -> None:
     """A search that took as many steps as the square of its length would use up the CPU that it may have."""
     program = (
-        "import resource, sys; from hpcdist.runs import shareable; "
-        "from hpcdist.experiment import own_commands; "
+        "import resource, sys; from hpcdist.runs import copying; "
+        "from hpcdist.experiment import replicas; "
         "resource.setrlimit(resource.RLIMIT_CPU, (20, 20)); text = (sys.argv[1] * 100_000)[:100_000]; "
-        "shareable.secrets_in([text], {text: 'x'}); own_commands._FILE.findall(text)"
+        "copying.secrets_in([text], {text: 'x'}); replicas._FILE.findall(text)"
     )
     subprocess.run([sys.executable, "-c", program, piece], check=True)
 
