@@ -25,8 +25,8 @@ docstring of each is its page, which names the file for each thing.
 What runs in a job is in `templates/`: `templates/job/` has the parts of the script, which `hpcdist.script`
 names; `templates/runtime/supervisor/`, with its page, what runs next to a submitted job: attempts, restarts
 after a failure or at the time limit, causes of failures, steps, trials, samples;
-`templates/python/` the modules that programs import; `templates/report/` the report page; the scripts beside
-them what `exec`, `debug`, `doctor` and remotes run on nodes and other machines.
+`templates/python/` the modules that programs import; `templates/report/` the report page. The other scripts
+there are what `exec`, `debug`, `doctor` and remotes run on nodes and other machines.
 
 The names below are the public interface for programs; each is imported when it is used first.
 """

@@ -122,7 +122,7 @@ def test_an_element_cancelled_on_a_remote_is_recorded_there(tmp_path: Path) -> N
     scancel, written = there.commands
     assert searched.job
     assert scancel.argv == ("scancel", "12_2")
-    assert written == endings.command_to_record_cancelled([searched.job], 150, 17)
+    assert written == endings.command_to_record([(searched.job, endings.cancellation(searched.job, 150, 17))])
     assert written.argv[-2:] == ("cancelled 12_17 150 0", searched.job.directory)
 
 

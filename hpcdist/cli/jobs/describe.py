@@ -219,13 +219,7 @@ def _labels(directory: RunDirectory) -> dict[str, Any]:
 def _code(directory: RunDirectory) -> dict[str, Any]:
     """Return what the record of the code says; null where it does not."""
     found = code_record.read(directory)
-    return {
-        "code": found.source,
-        "commit": found.commit,
-        "branch": found.branch,
-        "remote": found.remote,
-        "dirty": found.dirty,
-    }
+    return {"code": found.source} | {name: getattr(found, name) for name in _SHARED[-4:]}
 
 
 def _describe_text(value: object) -> str:

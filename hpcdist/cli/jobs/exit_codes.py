@@ -1,4 +1,4 @@
-"""The exit code of `wait`, and of all verbs that exit with that of a job; `base.errors.ExitCode` has all."""
+"""The exit code of `wait`, and of all verbs that exit with a job's code; `base.errors.ExitCode` lists all."""
 
 from __future__ import annotations
 

@@ -64,10 +64,9 @@ class Shown(NamedTuple):
     json: bool
 
 
-def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> NodesOption:
+def _nodes(value: str) -> NodesOption:
     """Read ``1,2,4`` or ``workers=1,2,4``; each number counts once, in ascending order."""
-    del ctx, param
-    name, equals, listed = (value or "").rpartition("=")
+    name, equals, listed = value.rpartition("=")
     words = [word.strip() for word in listed.split(",")] if value else []
     if not all(map(_WORD.fullmatch, words)) or (equals and not name.strip()):
         form = "is not a list of numbers of nodes from 1 to 999999, such as 1,2,4 or PARAM=1,2,4."
@@ -78,9 +77,8 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> Nod
     return NodesOption(found, name.strip())
 
 
-def _metric(ctx: click.Context, param: click.Parameter, value: str) -> MetricOption:
+def _metric(value: str) -> MetricOption:
     """Read ``images_per_second``, ``images_per_second:sum`` or ``:first``."""
-    del ctx, param
     name, colon, ranks = value.rpartition(":")
     if colon and ranks == "sum":
         return MetricOption(name, "sum")
@@ -139,13 +137,13 @@ def _check_kind(options: ExperimentOptions) -> None:
 
 @click.command("scale")
 @file_options
-@click.option("--nodes", metavar="[PARAM=]LIST", callback=_nodes,
+@click.option("--nodes", metavar="[PARAM=]LIST", type=_nodes, default="",
               help="Numbers of nodes, such as 1,2,4,8; PARAM: the param that has this number.")  # fmt: skip
 @click.option("--weak/--strong", "is_weak", default=True, show_default=True,
               help="Whether the problem grows with the nodes or stays the same.")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, MOST), default=1, show_default=True,
               metavar="N", help="Runs of each size.")  # fmt: skip
-@click.option("--metric", default="", metavar="NAME[:sum|:first]", callback=_metric,
+@click.option("--metric", default="", metavar="NAME[:sum|:first]", type=_metric,
               help="The throughput of the job; of several ranks, their sum or the lowest's.")  # fmt: skip
 @click.option("--max-gpu-hours", "most", type=float, callback=_gpu_hours, metavar="HOURS",
               help="Submit nothing if all runs together may take more.")  # fmt: skip
@@ -260,7 +258,8 @@ def _print_plan(found: Sequence[SizeCost]) -> None:
             for size in found
         ],
     )
-    gpu_hours, node_hours = (_hours(scaling_plan.total(hours)) for hours in _columns(found))
+    gpu_hours = _hours(scaling_plan.total(size.gpu_hours for size in found))
+    node_hours = _hours(scaling_plan.total(size.node_hours for size in found))
     runs = sum(size.runs for size in found)
     attempts = max((size.each.attempts for size in found if size.each), default=1)
     each = f" of up to {attempts} attempts each" if attempts > 1 else ""
@@ -269,10 +268,6 @@ def _print_plan(found: Sequence[SizeCost]) -> None:
     )
     if charge := scaling_plan.total_charge(found).lines.get("charge"):
         click.echo(f"charge: {charge}")
-
-
-def _columns(found: Sequence[SizeCost]) -> tuple[list[float | None], list[float | None]]:
-    return [size.gpu_hours for size in found], [size.node_hours for size in found]
 
 
 def _hours(hours: float | None) -> str:
