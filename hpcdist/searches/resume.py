@@ -30,7 +30,7 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.submission import SubmitOutput
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
-from hpcdist.searches import budget, one_trial, replan, trials
+from hpcdist.searches import budget, replan, trials
 from hpcdist.searches.replan import NO_CHANGES, Changes
 from hpcdist.tracking import trial_params
 
@@ -77,7 +77,7 @@ def _resume_search(run: Run, services: Services, output: SubmitOutput) -> Run:
         check_over(report)
         left = _unfinished(report, services)
         # If a job's submission was lost, its workers may have claimed trials before they were killed with it.
-        one_trial.return_trials(run.directory, left)
+        trials.return_trials(run.directory, left)
         wanted = left - _unsubmitted(report)
         if wanted:
             return replan.jobs_of(replan.plan_search(report.run, services), wanted, report.run)

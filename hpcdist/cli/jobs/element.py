@@ -10,8 +10,8 @@ from hpcdist.runs import accounting, failures
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.job import JobState
-from hpcdist.searches import one_trial
-from hpcdist.searches.one_trial import OneTrial
+from hpcdist.searches import trials
+from hpcdist.searches.trials import OneTrial
 
 _FAILED: Final = frozenset(state.value for state in JobState if state.is_final) - {JobState.COMPLETED.value}
 
@@ -22,7 +22,7 @@ def find(report: Report, element: str, services: Services) -> OneTrial:
     Raises:
         ConfigError: if the run has no such element.
     """
-    return one_trial.find(report, int(element), accounting.of_jobs(report.run, services), time.time())
+    return trials.find(report, int(element), accounting.of_jobs(report.run, services), time.time())
 
 
 def state_of(found: OneTrial) -> dict[str, Any]:
