@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from hpcdist.base.command import Command
 from hpcdist.base.errors import ConfigError, ExitCode, Problem, SchedulerError
 from hpcdist.runs import accounting, attempts, cancelling, elements
-from hpcdist.runs.attempts import REQUEUED, Attempt, UsageOf
+from hpcdist.runs.attempts import UsageOf
 from hpcdist.runs.elements import Elements
-from hpcdist.runs.event_states import PRUNED
+from hpcdist.runs.event_states import PRUNED, REQUEUED, Attempt
 from hpcdist.runs.finding import elements_of
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Event, Run, RunDirectory
@@ -40,7 +40,7 @@ _AS_WHOLE: Final = frozenset((JobState.CANCELLED, JobState.UNSUBMITTED, JobState
 _BY_ITSELF: Final = frozenset((JobState.COMPLETED, JobState.FAILED))
 """States of a job whose workers ended by themselves, perhaps without a further trial."""
 
-_LIVE: Final = frozenset((_WAITING, JobState.RUNNING.value, attempts.REQUEUED))
+_LIVE: Final = frozenset((_WAITING, JobState.RUNNING.value, REQUEUED))
 
 
 Params = Mapping[str, Mapping[str, Any]]
@@ -153,7 +153,7 @@ def _trial(
 def _state(last: str, state: JobState | None, report: Report) -> str:
     """Return the state of a trial from its last attempt and from the accounting."""
     whole, cancelled = report.status.state, state if state is JobState.CANCELLED else None
-    if last == attempts.REQUEUED and (whole.is_final or cancelled):
+    if last == REQUEUED and (whole.is_final or cancelled):
         return _not_started(cancelled, report)
     if last == JobState.UNKNOWN.value and whole.is_final:
         # It wrote no end, as on a lost node, and no job of the run is alive.

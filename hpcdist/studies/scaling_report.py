@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs.job_states import Report
 from hpcdist.studies import scaling_results, scaling_runs
 from hpcdist.studies.scaling_runs import Member, Study, StudyRun
+from hpcdist.tracking.report import StudyView
 
 # --- As text: a row for each size, and lines with the laws
 
@@ -236,18 +237,7 @@ _MOST: Final = 20
 """The most sentences about what is missing."""
 
 
-class StudySection(NamedTuple):
-    """A study in a report; without ``rows``, ``lines`` is the reason."""
-
-    title: str
-    heads: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    lines: Sequence[str] = ()
-    figure: Callable[[Callable[[str], str]], dict[str, Any] | None] | None = None
-    """Returns the plot, as `figure`."""
-
-
-def sections(reports: Iterable[Report]) -> Iterator[StudySection]:
+def sections(reports: Iterable[Report]) -> Iterator[StudyView]:
     """Yield the studies that these runs belong to, in the order of their first runs."""
     by_token: dict[str, list[tuple[Report, Member]]] = {}
     for report in reports:
@@ -258,11 +248,11 @@ def sections(reports: Iterable[Report]) -> Iterator[StudySection]:
         try:
             result = scaling_results.study_result(of, _each_once(pairs, of))
         except ConfigError as error:
-            yield StudySection(f"{of.experiment}: {of.mode} scaling", lines=[str(error)])
+            yield StudyView(f"{of.experiment}: {of.mode} scaling", lines=[str(error)])
             continue
         if result.sizes:
             rows, texts = [*map(row, result.sizes)], [*lines(result), *result.lost[:_MOST]]
-            yield StudySection(title(result), heads(result), rows, texts, partial(figure, result))
+            yield StudyView(title(result), heads(result), rows, texts, partial(figure, result))
 
 
 def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:

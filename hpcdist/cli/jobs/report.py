@@ -25,7 +25,7 @@ from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
 from hpcdist.studies import scaling_report
 from hpcdist.tracking import report
-from hpcdist.tracking.report import Content, StudyView
+from hpcdist.tracking.report import Content
 from hpcdist.tracking.report_data import Supplement
 
 
@@ -78,8 +78,7 @@ def content(reports: Sequence[Report], now: float) -> Content:
         ConfigError: if they are too many.
         OSError: if what one recorded cannot be read.
     """
-    studies = [StudyView(*section) for section in scaling_report.sections(reports)]
-    return report.content(reports, now, _supplement, studies)
+    return report.content(reports, now, _supplement, [*scaling_report.sections(reports)])
 
 
 def _supplement(run: Run, attempts: Sequence[Attempt], now: float) -> Supplement:
