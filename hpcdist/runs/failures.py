@@ -161,15 +161,11 @@ def _of_kernel(text: str) -> Sign:
     return Sign(f"kernel: {message}", of_hardware and not _MEMORY.search(message))
 
 
-def _of_gpu(text: str) -> Sign:
-    return Sign(f"GPU {text}", bool(_HARDWARE.search(text)))
-
-
-def _of_tool(text: str) -> Sign:
-    return Sign(text, bool(_HARDWARE.search(text)))
-
-
-_READERS: Final[dict[str, Callable[[str], Sign]]] = {"kernel": _of_kernel, "gpu": _of_gpu, "tool": _of_tool}
+_READERS: Final[dict[str, Callable[[str], Sign]]] = {
+    "kernel": _of_kernel,
+    "gpu": lambda text: Sign(f"GPU {text}", bool(_HARDWARE.search(text))),
+    "tool": lambda text: Sign(text, bool(_HARDWARE.search(text))),
+}
 
 
 # --- Which task of an attempt failed first, how long before the next, and what the nodes showed then

@@ -200,12 +200,9 @@ def whole(step: float) -> int:
 
 def fractional(item: Item) -> list[str]:
     """Return the metrics whose steps `whole` changes."""
-    changed = (name.metric for name, points in item.series.items() if any(map(_is_changed, points.steps)))
+    found = item.series.items()
+    changed = (name.metric for name, points in found if any(whole(step) != step for step in points.steps))
     return [*dict.fromkeys(changed)]
-
-
-def _is_changed(step: float) -> bool:
-    return whole(step) != step
 
 
 # --- Files that are replaced as a whole: readers see the old or the new one, even after a crash

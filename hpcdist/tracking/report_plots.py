@@ -6,7 +6,6 @@ import math
 import statistics
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -66,11 +65,8 @@ def plots(found: Iterable[Curve]) -> report_data.Share[Plot]:
     names = [*dict.fromkeys(one.metric for one in there)][: report_data.MOST_PLOTS]
     shown = [one for one in there if one.metric <= names[-1]][: report_data.MOST_SERIES]
     most = report_data.most_points(len(shown))
-    return report_data.Share([*map(partial(_plot, most), _by_metric(shown))], len(there) - len(shown))
-
-
-def _by_metric(found: Iterable[Curve]) -> Iterator[list[Curve]]:
-    return ([*group] for _, group in groupby(found, key=lambda one: one.metric))
+    groups = ([*group] for _, group in groupby(shown, key=lambda one: one.metric))
+    return report_data.Share([_plot(most, group) for group in groups], len(there) - len(shown))
 
 
 def _plot(most: int, group: Sequence[Curve]) -> Plot:
