@@ -30,8 +30,6 @@ from hpcdist.runs.rundir import timestamp
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Estimate, Scheduler
-from hpcdist.script import explained
-from hpcdist.script.renderer import render
 from hpcdist.site.model import Site, Source
 from hpcdist.site.provenance import source_of
 
@@ -213,7 +211,7 @@ def _check_here(options: ExperimentOptions) -> None:
 
 def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:
     """Print what the batch system and the site answer about the job, in place of its map."""
-    from hpcdist.cli.jobs import runs  # as above
+    from hpcdist.cli.jobs import runs  # with what asks the batch system
 
     services = runs.services()
     standing = costs.ask(made, services.runner) if balance else None
@@ -315,6 +313,8 @@ def explain(options: ExperimentOptions, json: bool) -> None:
 
 def show_origins(made: Planned, *, json: bool) -> None:
     """Print every decision of a plan, and every line of its script, with its origin."""
+    from hpcdist.script import explained  # few verbs write scripts
+
     site = ("decided", f"site: {made.plan.identity.site}", Origin("place", made.machine.origin))
     found = [site, *explained.lines(made.plan)]
     sources = [_source(made.machine.site, origin) for _, _, origin in found]
@@ -330,7 +330,7 @@ def show_origins(made: Planned, *, json: bool) -> None:
         _print(found, sources)
 
 
-def _print(found: Sequence[explained.Line], sources: Sequence[Source | None]) -> None:
+def _print(found: Sequence[tuple[str, str, Origin]], sources: Sequence[Source | None]) -> None:
     """Print all lines, each with the number of its source, then the list of sources."""
     cited = list(dict.fromkeys(source for source in sources if source))
     marks = [f" [{cited.index(source) + 1}]" if source else "" for source in sources]
@@ -378,6 +378,8 @@ def starts(made: Planned, services: Services) -> Iterator[Start]:
 
     Only the job as it is where the batch system does not answer.
     """
+    from hpcdist.script.renderer import render  # as above
+
     scheduler = schedulers.get(made.plan.identity.scheduler)
     batch = scheduler.starts
     for shape in shapes(made.experiment, made.machine.site, made.plan):
