@@ -1,6 +1,7 @@
 """hpcdist: one experiment file; any supercomputer.
 
-The rooms, from the ground up: a package imports only from the lines above its own, and from its left.
+The rooms, from the ground up: a package imports only from the lines above its own, and from its left. The
+docstring of each is its page, which names the file for each thing.
 
     base    errors, units, quoting, plug-ins; YAML with places; processes, files, locks, shipped data
     experiment    what the user asks for
@@ -20,6 +21,12 @@ The rooms, from the ground up: a package imports only from the lines above its o
     testing    FakeShell and the contract that every scheduler keeps
     api    what `import hpcdist` gives a program
     cli    one short module per verb
+
+What runs in a job is in `templates/`: `templates/job/` has the parts of the script, which `hpcdist.script`
+names; `templates/runtime/supervisor/`, with its page, what runs next to a submitted job: attempts, restarts
+after a failure or at the time limit, causes of failures, steps, trials, samples;
+`templates/python/` the modules that programs import; `templates/report/` the report page. The other scripts
+there are what `exec`, `debug`, `doctor` and remotes run on nodes and other machines.
 
 The names below are the public interface for programs; each is imported when it is used first.
 """

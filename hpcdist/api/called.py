@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from hpcdist.api import remote_runs
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, JobFailed, Problem
-from hpcdist.runs import logs
+from hpcdist.runs import failures
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import renewed
@@ -68,7 +68,7 @@ def result(run: Run, end: CallEnd) -> Any:
         if isinstance(error, Exception):  # not SystemExit: that would end this process
             raise error from RemoteTraceback(f"rank {rank} of {shown}:\n{text}")
         raise JobFailed(Problem(f"rank {rank} of {shown} failed:\n{text}"))
-    why = logs.failure_reason(run.directory) or end.reason or "it wrote no result"
+    why = failures.failure_reason(run.directory) or end.reason or "it wrote no result"
     hint = f"`hpcdist logs {shown}` has its output"
     raise JobFailed(Problem(f"{shown} is {end.state}: {why}", hint=hint))
 

@@ -234,11 +234,7 @@ def check_type(value: object, name: str) -> None:
 
 
 def _environment(numbers: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section that has so many equal replicas.
-
-    Raises:
-        ConfigError: if there cannot be so many.
-    """
+    """Return the section that has so many equal replicas."""
     nodes, gpus, tasks, cpus = numbers.values()
     each = tasks or max(1, gpus)
     if nodes < 1 or each < 1 or gpus < 0 or gpus % each:

@@ -11,7 +11,7 @@ from hpcdist.checks.finding import AllReduce, CheckFinding, TaskRecord, merged_h
 from hpcdist.checks.host_info import FABRIC
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
-from hpcdist.site.fabric import Fabric, JobFacts, resolve_settings
+from hpcdist.site.fabric import Fabric, resolve_settings
 from hpcdist.site.model import Site
 
 _SKEW: Final = 1.0
@@ -99,20 +99,16 @@ def _records(check: CheckJob) -> CheckFinding:
 def _host(check: CheckJob, task: TaskRecord) -> Iterator[CheckFinding]:
     site = check.site
     has_gpus = any(group.gpus for group in check.plan.placement.groups)
-    fabric = _fabric_of(site, check.plan.facts)
+    job = check.plan.facts
+    interface, _ = site.interface_of(job.node_types)
+    values = {item.name: item.value for item in resolve_settings(site.fabric, job)}
+    fabric = Fabric(network=site.network_of(job.node_types), interface=interface, env={**values})
     for finding in (
         *host.software_findings(task.host, gpus=has_gpus),
         *host.limit_findings(task.host, fabric.network),
         *host.network_findings(task.host, fabric, "node"),
     ):
         yield finding._replace(group=f"nodes: {finding.group}")
-
-
-def _fabric_of(site: Site, job: JobFacts) -> Fabric:
-    """Return the site's fabric for this job's nodes, without settings for other jobs."""
-    interface, _ = site.interface_of(job.node_types)
-    values = {item.name: item.value for item in resolve_settings(site.fabric, job)}
-    return Fabric(network=site.network_of(job.node_types), interface=interface, env={**values})
 
 
 def _versions(check: CheckJob) -> Iterator[CheckFinding]:

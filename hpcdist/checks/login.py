@@ -85,7 +85,12 @@ def site_findings(
         yield CheckFinding(
             "site", library.name, "note" if library.hint else "ok", library.detail, library.hint
         )
-    yield from _launchers(chosen.site, which, answers)
+    for launcher in _candidates(chosen.site):
+        path = which(launcher.program)
+        if path:
+            yield _installed(chosen.site, launcher, path, answers)
+        elif launcher.name == chosen.site.launcher:
+            yield _missing(chosen.site, launcher.program)
     if command := _lists_pmi_types(chosen.site, which):
         yield _pmi(chosen.site, command, answers)
     for name in dict.fromkeys(section.runtime for _, section in chosen.site.containers()):
@@ -127,15 +132,6 @@ def _candidates(site: Site) -> Iterator[Launcher]:
         if launcher.program not in programs:
             programs.add(launcher.program)
             yield launcher
-
-
-def _launchers(site: Site, which: Which, answers: SurveyAnswers) -> Iterator[CheckFinding]:
-    for launcher in _candidates(site):
-        path = which(launcher.program)
-        if path:
-            yield _installed(site, launcher, path, answers)
-        elif launcher.name == site.launcher:
-            yield _missing(site, launcher.program)
 
 
 def _installed(site: Site, launcher: Launcher, path: str, answers: SurveyAnswers) -> CheckFinding:

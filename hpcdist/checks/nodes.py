@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from hpcdist.base.errors import ConfigError, Place, Problem, SchedulerError, span_text, warning
 from hpcdist.base.tree import Map, Seq
-from hpcdist.checks import failures
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.plan.model import Plan
-from hpcdist.runs import attempt_files, endings
+from hpcdist.runs import attempt_files, endings, failures
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
@@ -105,11 +104,7 @@ def grouped(found: Iterable[Evidence]) -> list[NodeEvidence]:
         name = next(iter(names)) if len(names) == 1 else one.node
         by_node.setdefault((one.site, name), []).append(one._replace(node=name))
     nodes = [NodeEvidence(*key, (*sorted(each, key=lambda one: -one.at),)) for key, each in by_node.items()]
-    return sorted(nodes, key=_most_evidence_first)
-
-
-def _most_evidence_first(node: NodeEvidence) -> tuple[float, ...]:
-    return -_FAILURES * node.losses - node.failures, -node.evidence[0].at
+    return sorted(nodes, key=lambda node: (-_FAILURES * node.losses - node.failures, -node.evidence[0].at))
 
 
 def recent_runs(runs_dir: Path, now: float) -> Iterator[RunDirectory]:

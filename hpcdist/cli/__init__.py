@@ -2,7 +2,7 @@
 
 session options    shared by verbs: options, and making plans
 costs    what these cost, and what is left
-show messages completion    results on stdout; errors, warnings and notes on stderr; shell completion
+show messages completion    results on stdout, times and sizes; messages on stderr; shell completion
 experiment jobs site    the verbs
 """
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """The module of a verb in this package, the first line of its help, and the group there."""
+    """The module of a verb in this package, the first line of its help, and the group there.
+
+    The verb is the module's ``command``, or has its name behind a colon.
+    """
 
     module: str
     text: str
@@ -61,7 +64,7 @@ VERBS = {
     "rm": Verb("jobs.rm", "Remove runs whose jobs have ended.", "Keep"),
     "doctor": Verb("site.doctor", "Check this machine for problems.", "Machine"),
     "sites": Verb("site.sites", "List, show, detect, check and create site files.", "Machine"),
-    "explain": Verb("experiment.explain", "The same as plan --explain.", ""),
+    "explain": Verb("experiment.plan:explain", "The same as plan --explain.", ""),
     "schema": Verb("experiment.schema", "Print the JSON Schema of a file format, for editors.", ""),
     "completion": Verb("completion", "Print the completion script for a shell.", ""),
 }
@@ -94,7 +97,8 @@ class Verbs(click.Group):
             found = RENAMED.get(cmd_name)
             hint = f"use `hpcdist {found}`" if found else did_you_mean(cmd_name, VERBS)
             ctx.fail(f"there is no verb {cmd_name!r}; {hint}")
-        command: click.Command = importlib.import_module(f"hpcdist.cli.{VERBS[cmd_name].module}").command
+        module, _, name = VERBS[cmd_name].module.partition(":")
+        command: click.Command = getattr(importlib.import_module(f"hpcdist.cli.{module}"), name or "command")
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:

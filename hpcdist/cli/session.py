@@ -15,13 +15,7 @@ from hpcdist.cli.messages import print_problems
 from hpcdist.experiment.model import Experiment
 from hpcdist.loading import bash_syntax, machine, recognition
 from hpcdist.loading.machine import Here, Machine
-from hpcdist.loading.planning import (
-    Awaiting,
-    ExperimentOptions,
-    Planned,
-    located_once,
-    plan_experiment,
-)
+from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned, located_once, plan_experiment
 from hpcdist.loading.preferences import Preferences
 from hpcdist.site.model import Site
 
@@ -79,11 +73,7 @@ def awaiting_in(runs_dir: Path | None, *, saves: bool, remote: str = "") -> Awai
 
 
 def _awaiting(
-    runs_dir: Path | None,
-    saves: bool,
-    remote: str,
-    experiment: Experiment,
-    site: Site,
+    runs_dir: Path | None, saves: bool, remote: str, experiment: Experiment, site: Site
 ) -> Experiment:
     if not runs_dir or not experiment.batch.dependency:
         return experiment

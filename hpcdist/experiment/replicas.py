@@ -71,6 +71,22 @@ def blocks(experiment: Experiment, *, per_gpu: bool) -> Iterator[Block]:
         yield Block(replica, sum(span.size for span in spans))
 
 
+def replica_count(experiment: Experiment) -> int:
+    """Return the number of all replicas."""
+    return sum(block.count for block in blocks(experiment, per_gpu=False))
+
+
+def workers_on(experiment: Experiment, nodes: int, there: int) -> int:
+    """Return how many workers it has on ``nodes`` nodes with as many replicas on each as now on ``there``.
+
+    Negative if the replicas that are not workers are more than that. With ``backend: mpi`` a master becomes
+    a worker.
+    """
+    total, workers = replica_count(experiment), (experiment.environment.replicas or Replicas()).n_workers
+    others = total - workers - (experiment.backend == "mpi" and not workers)
+    return total // there * nodes - others
+
+
 class _Section(NamedTuple):
     """A section of the file, and its path."""
 
@@ -180,7 +196,7 @@ def node_count_problems(experiment: Experiment) -> Iterator[Problem]:
     if not counts.paths or not all(0 <= number <= MOST_COUNT for number in (section.n_workers, section.n_ps)):
         return
     wrong = [*_range_problems(counts)]
-    total = sum(block.count for block in blocks(experiment, per_gpu=False))
+    total = replica_count(experiment)
     yield from (
         wrong or _contradiction(experiment, counts, total) or _spread_problems(experiment, counts, total)
     )

@@ -1,6 +1,6 @@
 """Layers add words in front of the user's command, and variables: launcher, container, framework.
 
 protocols    the protocols of launchers, frameworks and container runtimes
-launchers frameworks containers    a table and a few lines for each, found by name
+launchers frameworks containers    srun, mpirun; torchrun (``frameworks/torch.py``), Horovod; Apptainer
 variables    Polyaxon's variables; the values of each task's variables before the job
 """

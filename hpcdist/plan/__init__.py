@@ -4,6 +4,6 @@ model placement    the plan and its pieces; which task runs where
 values    directives, variables, words; where each was decided
 placeholders    texts that bash fills in for a job, and `hpcdist plan` before it
 trials    how the trials of a search differ
-fabric_variables    which devices a task's GPUs are; what the fabric of a site sets for such a job
-folding    a placement as people read it
+fabric_variables    the variables that the fabric of a site sets for such a job, such as NCCL's
+folding    a placement as people read it; which devices a task's GPUs are
 """

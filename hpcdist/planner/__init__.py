@@ -1,6 +1,7 @@
 """The planner: pure functions that turn an experiment and a site into a plan.
 
-make_plan job_spec budget request restarts    the stages in their order
+make_plan job_spec budget request    the stages in their order
+restarts    restarts after a failure or at the time limit: how another attempt gets nodes
 pools gpus placement feasibility    where tasks run
 partition_choice alternatives    the choice among these places, and what would fit
 launcher_choice container_choice steps    how tasks are started

@@ -13,7 +13,7 @@ from hpcdist.base.command import Command
 from hpcdist.base.errors import PlanError, Problem
 from hpcdist.base.units import Walltime
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.replicas import blocks
+from hpcdist.experiment.replicas import replica_count
 from hpcdist.experiment.trials import generation_sizes, most_trials
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placement import Group, with_own_nodes
@@ -477,7 +477,7 @@ def _smaller(experiment: Experiment, job: JobSpec) -> Iterator[JobShape]:
     replicas, nodes = experiment.environment.replicas, job.placement.nodes
     if nodes < 2 or replicas is None or replicas.n_ps or replicas.evaluator:  # noqa: PLR2004 - has no half
         return
-    total = sum(block.count for block in blocks(experiment, per_gpu=False))
+    total = replica_count(experiment)
     workers = total // 2 - (total - replicas.n_workers)
     if workers < 0 or (workers == 0 and total == replicas.n_workers):
         return

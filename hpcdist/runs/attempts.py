@@ -21,18 +21,6 @@ from hpcdist.schedulers.job import JobState, Status, Usage, split_id
 if TYPE_CHECKING:
     from hpcdist.runs.job_states import Report
 
-__all__ = [
-    "ENDED",
-    "REQUEUED",
-    "Attempt",
-    "UsageOf",
-    "all_attempts",
-    "folder_of",
-    "kept",
-    "of_events",
-    "read",
-]
-
 UsageOf = Callable[[Run], Sequence[Usage]]
 
 _VAGUE: Final = frozenset(

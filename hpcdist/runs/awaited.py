@@ -94,11 +94,7 @@ def resolved(
 
 
 def _check_last(waits: Sequence[Dependency], found: Mapping[str, _Awaited]) -> None:
-    """Check that each search whose end is awaited has its last job.
-
-    Raises:
-        ConfigError: for a search with a generation that is not submitted yet.
-    """
+    """Check that each search whose end is awaited has its last job."""
     conditions = (wait for one in waits for wait in one.conditions if wait.awaited != "after")
     names = {job.id for wait in conditions for job in wait.jobs if job.is_run}
     whole = {name: one.report for name, one in found.items() if name in names and not one.element}
@@ -116,11 +112,7 @@ def _not_last(name: str, trials: str) -> Problem:
 def _found(
     names: set[str], site: Site, runs_dir: Path, services: Services | None, remote: str
 ) -> Mapping[str, _Awaited]:
-    """Return the runs of these names with their states.
-
-    Raises:
-        ConfigError: with all problems of these runs.
-    """
+    """Return the runs of these names with their states."""
     runs: dict[str, tuple[Run, str]] = {}
     problems: list[Problem] = []
     for name in sorted(names):
@@ -165,11 +157,7 @@ def _reports(runs: Mapping[RunDirectory, Run], services: Services | None) -> Map
 
 
 def _text(one: Dependency, found: Mapping[str, _Awaited]) -> str:
-    """Return a dependency without names of runs; empty if it is fulfilled.
-
-    Raises:
-        ConfigError: if it never will be.
-    """
+    """Return a dependency without names of runs; empty if it is fulfilled."""
     left: list[Sequence[WaitCondition]] = []
     never: list[Problem] = []
     for conditions in one.alternatives:

@@ -69,9 +69,10 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
     if not completed.ok:
         why = completed.stderr.strip() or f"exit code {completed.returncode}"
         raise SchedulerError(Problem(f"{job.name}/{element} could not be cancelled: {why}"))
-    endings.record_cancelled(job, at, element)
+    event = (job, endings.cancellation(job, at, element))
+    endings.record([event])
     if report.run.record.remote:  # or the next mirror update removes it
-        runner.run(endings.command_to_record_cancelled([job], at, element))
+        runner.run(endings.command_to_record([event]))
     return True
 
 
@@ -131,10 +132,10 @@ def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Prob
         why = completed.stderr.strip() or f"exit code {completed.returncode}"
         yield _not_listed(name, jobs, why) if group[0].is_missing else _refused(why)
         return
-    for job in jobs:
-        endings.record_cancelled(job, at)
+    events = [(job, endings.cancellation(job, at)) for job in jobs]
+    endings.record(events)
     if group[0].run.record.remote:  # or the next mirror update removes it
-        runner.run(endings.command_to_record_cancelled(jobs, at))
+        runner.run(endings.command_to_record(events))
 
 
 def _refused(why: str) -> Problem:

@@ -83,19 +83,15 @@ def _copy_folder(top: Path, new: Path, name: Path) -> None:
     for entry in entries:
         own = name / entry.name
         if entry.is_symlink():
-            _copy_link(top, new, own)
+            with suppress(FileNotFoundError):
+                leads_to = (top / own).readlink()
+                if leads_to.is_absolute() and leads_to.is_relative_to(top):
+                    leads_to = new / leads_to.relative_to(top)
+                (new / own).symlink_to(leads_to)
         elif entry.is_dir(follow_symlinks=False):
             _copy_folder(top, new, own)
         elif entry.is_file(follow_symlinks=False):
             _copy_file(top / own, new / own)
-
-
-def _copy_link(top: Path, new: Path, name: Path) -> None:
-    with suppress(FileNotFoundError):
-        leads_to = (top / name).readlink()
-        if leads_to.is_absolute() and leads_to.is_relative_to(top):
-            leads_to = new / leads_to.relative_to(top)
-        (new / name).symlink_to(leads_to)
 
 
 def _copy_file(source: Path, place: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,46 +26,32 @@ _ENDS: Final = frozenset({"ended", CANCELLED, "timeout"})
 _NODES_BYTES: Final = 1 << 22
 
 
-def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
-    """Add to the event log that the user cancelled the job, as a batch system may forget why a job ended.
+def cancellation(job: Job, at: float, element: int | None = None) -> Event:
+    """Return the event that the user cancelled the job, as a batch system may forget why a job ended.
 
     ``at``: before the batch system was asked to, or the end would seem to come first; scripts write whole
-    seconds. ``element``: if it alone was cancelled. A log that cannot be written is ignored.
+    seconds. ``element``: if it alone was cancelled.
     """
-    directory, new = _directory(job), _cancelled(job, at, element)
-    if any((event.what, event.job_id) == (new.what, new.job_id) for event in directory.events()):
-        return
-    with contextlib.suppress(OSError):
-        directory.append_event(new)
-
-
-def command_to_record_cancelled(jobs: Sequence[Job], at: float, element: int | None = None) -> Command:
-    """Return `record_cancelled` as a command for remotes."""
-    return _command_to_append((job, _cancelled(job, at, element)) for job in jobs)
-
-
-def _cancelled(job: Job, at: float, element: int | None) -> Event:
     number = _number(job)
     return Event(CANCELLED, number if element is None else element_id(number, element), int(at), "0")
 
 
-def record_lost(job: Job, nodes: Iterable[str], at: float) -> None:
-    """Add to the event log which nodes the job lost; a log that cannot be written is ignored."""
-    with contextlib.suppress(OSError):
-        for event in _lost(job, nodes, at):
-            _directory(job).append_event(event)
+def losses(job: Job, nodes: Iterable[str], at: float) -> list[tuple[Job, Event]]:
+    """Return the job with each event of a node that it lost."""
+    return [(job, Event(LOST, _number(job), int(at), node)) for node in nodes]
 
 
-def command_to_record_lost(job: Job, nodes: Iterable[str], at: float) -> Command:
-    """Return `record_lost` as a command for a remote."""
-    return _command_to_append((job, event) for event in _lost(job, nodes, at))
+def record(found: Iterable[tuple[Job, Event]]) -> None:
+    """Add these events to the event logs, a cancellation once; a log that cannot be written is ignored."""
+    for job, new in found:
+        there = ((event.what, event.job_id) for event in _directory(job).events())
+        if new.what == LOST or (new.what, new.job_id) not in there:
+            with contextlib.suppress(OSError):
+                _directory(job).append_event(new)
 
 
-def _lost(job: Job, nodes: Iterable[str], at: float) -> Iterator[Event]:
-    return (Event(LOST, _number(job), int(at), node) for node in nodes)
-
-
-def _command_to_append(found: Iterable[tuple[Job, Event]]) -> Command:
+def command_to_record(found: Iterable[tuple[Job, Event]]) -> Command:
+    """Return `record` as a command for a remote."""
     script = 'while [ $# -gt 0 ]; do echo "$1" >>"$2/events"; shift 2; done'
     lines = ((" ".join(map(str, event)), str(_directory(job).path)) for job, event in found)
     return Command(("sh", "-c", script, "hpcdist", *itertools.chain.from_iterable(lines)))

@@ -10,6 +10,9 @@ MAX_BYTES = 1 << 26
 JOB_ID = "[A-Za-z0-9\u0192][A-Za-z0-9\u0192_.;:@+\\[\\]-]{0,254}"
 """A valid job id, which is safe as an argument of commands and on a terminal. (\u0192: Flux.)"""
 
+FIRST_TO_FAIL = "%s was the first to fail, with exit code %s"
+"""What the job prints of its first failure."""
+
 _EVENT = re.compile(r"(?m)^([a-z]+) (%s) ([0-9]{1,11}) (?![0-9]{11})([!-~]{1,255})\n" % JOB_ID)
 _PACKING = re.compile(r"\+([0-9]{1,9})$")
 _MOST_DIGITS = 9

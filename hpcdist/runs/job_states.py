@@ -536,10 +536,10 @@ def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> 
 
 
 def _record_lost(run: Run, job: Job, lost: Sequence[str], services: Services) -> None:
-    at = services.now()
-    endings.record_lost(job, lost, at)
-    if run.record.remote and lost:
-        services.runner.run(endings.command_to_record_lost(job, lost, at))
+    events = endings.losses(job, lost, services.now())
+    endings.record(events)
+    if run.record.remote and events:
+        services.runner.run(endings.command_to_record(events))
 
 
 def _of_training(run: Run, status: Status) -> Status:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -29,12 +28,7 @@ _LONGEST: Final = 1 << 20
 _TAIL: Final = 1 << 26
 """Bytes at the end of a file that are searched for the last lines."""
 
-_FAILURE_LINES: Final = 100
-"""Lines at the end of a log that are searched for the reason of a failure, which the script prints last."""
-
 _LINKS: Final = (".output.out", ".error.out")
-_MESSAGE: Final = re.compile(r"hpcdist: (.{1,1000})")
-_HEADLINE: Final = re.compile(r" \(job \S+\)$")
 _BEGINS: Final = re.compile(r"hpcdist: attempt ([0-9]{1,9}) begins \(job \S+\)$")
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
@@ -70,7 +64,9 @@ def tail(file: Path, count: int) -> list[str]:
             position = stream.seek(position - size)
             blocks.append(stream.read(size))
             ends += blocks[-1].count(b"\n")
-    found = _split(b"".join(reversed(blocks)))
+    data = b"".join(reversed(blocks))
+    text = data.decode("utf-8", errors="replace")
+    found = text.removesuffix("\n").split("\n") if text else []
     return found[-count:] if count > 0 else []
 
 
@@ -152,20 +148,6 @@ def poll(
             sleep(pause)
 
 
-def failure_reason(directory: RunDirectory, element: str = "") -> str:
-    """Return the last message of the job script, why it failed (`rank 3 on n1 was the first to fail, ...`).
-
-    Empty if there is none; the headline of a job, which ends with its id, does not count. ``element``: only
-    of this one.
-    """
-    for file in files(directory, element):
-        with contextlib.suppress(OSError):
-            found = [match[1] for line in tail(file, _FAILURE_LINES) if (match := _MESSAGE.fullmatch(line))]
-            if found and not _HEADLINE.search(found[-1]):
-                return found[-1]
-    return ""
-
-
 def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, int]]:
     """Yield lines from a position on, each with the position after it; ``rest``: also an incomplete one.
 
@@ -179,12 +161,6 @@ def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, 
                 return
             position += len(data)
             yield data.decode("utf-8", errors="replace").removesuffix("\n"), position
-
-
-def _split(data: bytes) -> list[str]:
-    """Return lines of text; a progress bar's carriage returns do not end a line."""
-    text = data.decode("utf-8", errors="replace")
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def is_labelled(directory: RunDirectory) -> bool | None:

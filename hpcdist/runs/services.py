@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -242,47 +242,28 @@ def run_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:
     """
     if len(calls) <= 1:
         return [call() for call in calls]
-    waiting: queue.SimpleQueue[tuple[int, Callable[[], T]]] = queue.SimpleQueue()
-    for item in enumerate(calls):
-        waiting.put(item)
+    waiting = deque(enumerate(calls))
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
-    threads = [
-        threading.Thread(target=_work, args=(waiting, results, errors), daemon=True)
-        for _ in calls[:_MAX_PARALLEL]
-    ]
+
+    def work() -> None:
+        with contextlib.suppress(IndexError):  # none is left
+            while True:
+                place, call = waiting.popleft()
+                try:
+                    results[place] = call()
+                except BaseException as error:  # noqa: BLE001 - raised again below
+                    errors[place] = error
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in calls[:_MAX_PARALLEL]]
     try:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     except BaseException:
-        _drain(waiting)
+        waiting.clear()
         raise
     for _, error in sorted(errors.items()):
         raise error
     return [results[place] for place in range(len(calls))]
-
-
-def _work(
-    waiting: queue.SimpleQueue[tuple[int, Callable[[], T]]],
-    results: dict[int, T],
-    errors: dict[int, BaseException],
-) -> None:
-    while True:
-        try:
-            place, call = waiting.get_nowait()
-        except queue.Empty:
-            return
-        try:
-            results[place] = call()
-        except BaseException as error:  # noqa: BLE001 - raised again by `run_parallel`
-            errors[place] = error
-
-
-def _drain(waiting: queue.SimpleQueue[tuple[int, Callable[[], T]]]) -> None:
-    while True:
-        try:
-            waiting.get_nowait()
-        except queue.Empty:
-            return

@@ -5,7 +5,7 @@
 ``schedulers.get("slurm")`` imports it.
 
 base    the interface of a batch system, on one page
-slurm pbs lsf flux sge local    one scheduler each
+slurm pbs lsf flux sge local    one scheduler each; ``directives`` has its options, such as --gpus-per-node
 job    a submitted job: its id, its state, what accounting has of it
 directives flags answers    shared: directives, the table of flags by keys, how answers are read
 hostlist    ``n[001-003,7]`` to names, and back
@@ -22,7 +22,7 @@ from hpcdist.base.registry import Registry
 from hpcdist.schedulers.base import Installation, Scheduler
 
 UNSUPPORTED: Final = {
-    "torque": "Torque is not supported: of the PBS family only PBS Professional and OpenPBS (pbs) are",
+    "torque": "Torque is not supported: of the PBS family only PBS Professional and OpenPBS (pbs) are"
 }
 """Schedulers that hpcdist does not support, each with the reason."""
 

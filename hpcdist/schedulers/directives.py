@@ -262,11 +262,7 @@ def own_directives(
 
 
 def added_directives(
-    syntax: DirectiveSyntax,
-    job: JobSpec,
-    site: Site,
-    own: Sequence[Directive],
-    problems: Sequence[Problem],
+    syntax: DirectiveSyntax, job: JobSpec, site: Site, own: Sequence[Directive], problems: Sequence[Problem]
 ) -> tuple[Directive, ...]:
     """Return what the site requires and what the experiment adds to hpcdist's own lines.
 

@@ -1,7 +1,6 @@
 """Searches: the trials of a search that was submitted, and the further jobs of any run.
 
-trials    the state of each trial, and a summary of all
-one_trial    one trial or element alone: its state, and its cancellation
+trials    the state of each trial, and a summary of all; one trial or element alone, and its cancellation
 budget    the GPU-hours that a search has spent
 replan    the recorded experiment of a run as a plan: for further jobs, or for a new run
 resume    further jobs of a run: for what did not complete, or for additional trials

@@ -119,11 +119,7 @@ def _state_of(report: Report, services: Services) -> _State:
 
 
 def _following(state: _State) -> tuple[list[NextTrial], str]:
-    """Return the trials of the next generation, or the reason why the search is over.
-
-    Raises:
-        ConfigError: if the search is not adaptive, or no trial recorded its metric.
-    """
+    """Return the trials of the next generation, or the reason why the search is over."""
     name, search = state.name, state.search
     algorithm = search and (search.hyperband or search.bo)
     if not search or not algorithm:
@@ -144,11 +140,7 @@ def _following(state: _State) -> tuple[list[NextTrial], str]:
 
 
 def _check_ran(report: Report, state: _State) -> None:
-    """Check that each trial ended by itself: the next trials are chosen from all results.
-
-    Raises:
-        ConfigError: if one did not.
-    """
+    """Check that each trial ended by itself: the next trials are chosen from all results."""
     if left := [str(trial.number) for trial in state.trials if trial.state not in _RAN]:
         message = f"trial {comma_list(left)} of {report.run.name} did not run to its end"
         raise ConfigError(Problem(message, hint=budget.budget_hint(report.run)))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from hpcdist.base.errors import ConfigError, Problem
-from hpcdist.runs import accounting, attempts
+from hpcdist.runs import accounting, attempts, event_states
 from hpcdist.runs.events import Event, by_id, starts
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -24,7 +24,7 @@ ACCOUNTED: Final = "accounted"
 """The event for an end that the log lacks: the job was lost with its node, or killed."""
 
 _NEW_SEARCH: Final = "submit what is left as a new search, with its own `batch.budget`"
-_ENDS: Final = frozenset((attempts.ENDED, attempts.REQUEUED, ACCOUNTED))
+_ENDS: Final = frozenset((event_states.ENDED, event_states.REQUEUED, ACCOUNTED))
 
 
 def record(report: Report, services: Services) -> list[Event]:

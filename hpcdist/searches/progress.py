@@ -19,8 +19,7 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import budget, trials
-from hpcdist.searches.one_trial import LIVE
-from hpcdist.searches.trials import STOPPED, Params, Progress, TrialState
+from hpcdist.searches.trials import LIVE, STOPPED, Params, Progress, TrialState
 
 if TYPE_CHECKING:
     from hpcdist.runs.submission import SubmitOutput

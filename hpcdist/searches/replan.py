@@ -12,13 +12,12 @@ import msgspec
 
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.base.tree import Map
-from hpcdist.experiment.model import Replicas
-from hpcdist.experiment.replicas import blocks
+from hpcdist.experiment.replicas import replica_count, workers_on
 from hpcdist.experiment.search import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs import awaited, copying, job_code, requests, rundir
+from hpcdist.runs import awaited, copying, requests, rundir
 from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.remotes import machines
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -155,15 +154,13 @@ def _plan(
 
 def _spread(run: Run, made: Planned, nodes: int) -> Pairs:
     """Return the settings for so many nodes, each with as many replicas as in the plan."""
-    total = sum(block.count for block in blocks(made.experiment, per_gpu=False))
-    there = made.plan.placement.nodes
-    workers = (made.experiment.environment.replicas or Replicas()).n_workers
-    more = total // there * nodes - total
-    if total % there or workers + more < 0:
+    total, there = replica_count(made.experiment), made.plan.placement.nodes
+    workers = workers_on(made.experiment, nodes, there)
+    if total % there or workers < 0:
         message = f"the {total} replicas of {run.name} on {there} nodes cannot be spread over {nodes} alike"
         hint = "give their number: --set environment.replicas.n_workers=N"
         raise ConfigError(Problem(message, hint=hint))
-    return (("environment.replicas.n_workers", str(workers + more)), ("batch.nodes", str(nodes)))
+    return (("environment.replicas.n_workers", str(workers)), ("batch.nodes", str(nodes)))
 
 
 # --- Plans of further jobs of a search
@@ -300,7 +297,7 @@ def _request(  # noqa: PLR0913, PLR0917 - of a run, with what its new run is mad
 ) -> SubmitRequest:
     name = run.name if run.directory.path.parent == runs_dir else str(run.directory.path)
     mark = f"{'copy' if new.copies else 'restart'} of {name}"
-    prepare = partial(job_code.recorded, run, made, runner=services.runner, update=new.update)
+    prepare = partial(requests.recorded_code, run, made, runner=services.runner, update=new.update)
     request = requests.of(made, options, services.runner, text=text_of(run), mark=mark)
     return request._replace(
         code=partial(_code_and_copies, run, prepare) if new.copies else prepare,

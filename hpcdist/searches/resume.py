@@ -30,7 +30,7 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.submission import SubmitOutput
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
-from hpcdist.searches import budget, one_trial, replan, trials
+from hpcdist.searches import budget, replan, trials
 from hpcdist.searches.replan import NO_CHANGES, Changes
 from hpcdist.tracking import trial_params
 
@@ -77,7 +77,7 @@ def _resume_search(run: Run, services: Services, output: SubmitOutput) -> Run:
         check_over(report)
         left = _unfinished(report, services)
         # If a job's submission was lost, its workers may have claimed trials before they were killed with it.
-        one_trial.return_trials(run.directory, left)
+        trials.return_trials(run.directory, left)
         wanted = left - _unsubmitted(report)
         if wanted:
             return replan.jobs_of(replan.plan_search(report.run, services), wanted, report.run)
@@ -146,12 +146,7 @@ def _check_compatible(run: Run, made: Planned, changes: Changes) -> None:
 
 
 def _with_elements(changes: Changes, report: Report, services: Services) -> Changes:
-    """Return the changes with the elements that did not complete, where the run is an array.
-
-    Raises:
-        ConfigError: if all have completed.
-        SchedulerError: as `_unfinished`.
-    """
+    """Return the changes with the elements that did not complete, where the run is an array."""
     plan = report.run.directory.plan()
     if (array := plan.array) is None:
         return changes
@@ -167,9 +162,6 @@ def _unfinished(report: Report, services: Services, known: trials.Params | None 
     """Return the numbers of the trials that did not complete, including trials of unsubmitted jobs.
 
     ``known``: the elements of an array, as in `trials.trials`.
-
-    Raises:
-        SchedulerError: if the state of one is unknown.
     """
     found = trials.trials(report, accounting.of_jobs(report.run, services), services.now(), known)
     left = [trial for trial in found if not trial.is_good]
@@ -263,11 +255,7 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
 
 
 def _begin(made: Planned, report: Report, services: Services, output: SubmitOutput) -> None:
-    """Record what is spent of the budget, which further jobs share, and print their plan's warnings.
-
-    Raises:
-        ConfigError: if no job may start within the budget.
-    """
+    """Record what is spent of the budget, which further jobs share, and print their plan's warnings."""
     if made.plan.sweep and made.plan.sweep.budget and made.plan.request.walltime:
         events, walltime = budget.record(report, services), made.plan.request.walltime.seconds
         budget.check(report.run.directory, events, made.plan.sweep, walltime)

@@ -44,10 +44,7 @@ _HARMLESS: Final = ("version", "kind", "name", "description", "tags")
 """Keys that a pipeline sets itself, or that do not say how it runs."""
 
 _REMOVE: Final = "remove it"
-_HINTS: Final = {
-    "schedule": "use cron",
-    "matrix": "write it into the operation that is a search",
-}
+_HINTS: Final = {"schedule": "use cron", "matrix": "write it into the operation that is a search"}
 _INSTEAD: Final = {
     "hubRef": "it is kept in Polyaxon's hub: write it as a file next to this one, and `pathRef: ./NAME.yml`",
     "urlRef": "nothing is fetched: save it next to this file, and write `pathRef: ./NAME.yml`",

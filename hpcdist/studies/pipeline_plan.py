@@ -202,12 +202,7 @@ def _with_names(problem: Problem, pipeline: Pipeline) -> Problem:
 
 
 def plan_operation(  # noqa: PLR0913, PLR0917 - the pipeline, and how it is planned
-    pipeline: Pipeline,
-    operation: Operation,
-    name: str,
-    runs: Runs,
-    plan: PlanOne,
-    awaiting: Awaiting,
+    pipeline: Pipeline, operation: Operation, name: str, runs: Runs, plan: PlanOne, awaiting: Awaiting
 ) -> PlannedOperation:
     """Plan an operation of the pipeline with this name; ``runs``: of the operations that it needs.
 
@@ -217,28 +212,17 @@ def plan_operation(  # noqa: PLR0913, PLR0917 - the pipeline, and how it is plan
     """
     document, options = _filled(pipeline, operation, runs)
     try:
-        options = _waiting(operation, name, runs, options, document)
+        own = planning.loaded(options, document).experiment.batch.dependency
+        texts = [*([own] if isinstance(own, str) else own), *_waits(operation, runs)]
+        settings = [("name", json.dumps(f"{name}-{operation.name}"))]
+        settings += [("batch.dependency", json.dumps(texts))] if texts else []
+        options = options._replace(settings=(*options.settings, *settings))
         made = plan(options, document, with_orphan_directive(awaiting))
     except HpcdistError as error:
         raise type(error)(*place_problems(error.problems, operation)) from error
     made = made._replace(problems=tuple(place_problems(made.problems, operation)))
     text = writing.write(document.data) if operation.is_inline else made.document.text
     return PlannedOperation(operation, options, made, text)
-
-
-def _waiting(
-    operation: Operation,
-    name: str,
-    runs: Runs,
-    options: ExperimentOptions,
-    document: Document,
-) -> ExperimentOptions:
-    """Return the options with the name of the run, and with what its job waits for."""
-    own = planning.loaded(options, document).experiment.batch.dependency
-    texts = [*([own] if isinstance(own, str) else own), *_waits(operation, runs)]
-    settings = [("name", json.dumps(f"{name}-{operation.name}"))]
-    settings += [("batch.dependency", json.dumps(texts))] if texts else []
-    return options._replace(settings=(*options.settings, *settings))
 
 
 def with_orphan_directive(awaiting: Awaiting) -> Awaiting:

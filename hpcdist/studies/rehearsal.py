@@ -151,11 +151,7 @@ def _ends(restarts: Restarts, nodes: int) -> tuple[End, ...]:
 
 
 def _on_nodes(options: ExperimentOptions, real: Planned, nodes: int) -> Small:
-    """Plan it with fewer workers and parameter servers, until it fits on these nodes.
-
-    Raises:
-        PlanError: if it does not fit with the fewest.
-    """
+    """Plan it with fewer workers and parameter servers, until it fits on these nodes."""
     there = real.plan.placement.nodes
     section = real.experiment.environment.replicas or Replicas()
     if there <= nodes:
@@ -175,11 +171,7 @@ def _on_nodes(options: ExperimentOptions, real: Planned, nodes: int) -> Small:
 
 
 def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tuple[str, str]]:
-    """Yield the settings for so many workers.
-
-    Raises:
-        ConfigError: if a worker that is left out has its own entry.
-    """
+    """Yield the settings for so many workers."""
     environment = real.experiment.environment
     section = environment.replicas or Replicas()
     for place, entry in enumerate(section.worker):

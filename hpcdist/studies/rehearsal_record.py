@@ -84,19 +84,14 @@ class RehearsedAttempt(NamedTuple):
 
 def read_attempts(directory: RunDirectory) -> tuple[RehearsedAttempt, ...]:
     """Return the attempts of a rehearsal, as far as they were recorded."""
-    return tuple(_attempts(directory))
-
-
-def _attempts(directory: RunDirectory) -> Iterator[RehearsedAttempt]:
-    for number in count():
-        try:
-            text = directory.read(f"rehearsal/{number}", _MOST_BYTES)
-        except OSError:
-            return
-        found = attempt(number, text.decode("utf-8", "replace").splitlines())
-        if found is None:
-            return
-        yield found
+    found: list[RehearsedAttempt] = []
+    with suppress(OSError):  # there is no further one
+        for number in count():
+            text = directory.read(f"rehearsal/{number}", _MOST_BYTES).decode("utf-8", "replace")
+            if (one := attempt(number, text.splitlines())) is None:
+                break
+            found.append(one)
+    return tuple(found)
 
 
 def attempt(number: int, lines: Iterable[str]) -> RehearsedAttempt | None:

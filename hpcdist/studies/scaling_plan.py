@@ -21,8 +21,8 @@ from hpcdist.base.errors import (
 )
 from hpcdist.base.tree import Document, value_at
 from hpcdist.experiment.launch_line import user_launch
-from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.experiment.replicas import NODES, PER_NODE, blocks
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.replicas import NODES, PER_NODE, replica_count, workers_on
 from hpcdist.experiment.shell_words import unquoted
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
@@ -132,7 +132,7 @@ def _problems(base: Planned) -> Iterator[Problem]:
     if experiment.batch.array:
         yield Problem("an array has no single throughput", ("batch", "array"), "remove it")
     yield from _of_launch(experiment)
-    replicas, nodes = _replicas(experiment), base.plan.placement.nodes
+    replicas, nodes = replica_count(experiment), base.plan.placement.nodes
     if replicas % nodes:
         message = f"{replicas} replicas are unevenly distributed over {nodes} nodes"
         place = NODES if experiment.batch.nodes else WORKERS
@@ -153,12 +153,8 @@ def _of_launch(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
-    """Return the plan of a size, if it is on so many nodes with as many replicas on each.
-
-    Raises:
-        ConfigError: if the file computes other counts.
-    """
-    placed, there = made.plan.placement.nodes, _replicas(made.experiment)
+    """Return the plan of a size, if it is on so many nodes with as many replicas on each."""
+    placed, there = made.plan.placement.nodes, replica_count(made.experiment)
     wanted = _per_node(base) * nodes
     if (placed, there) == (nodes, wanted):
         return made
@@ -176,11 +172,7 @@ def _of_size(nodes: int, problem: Problem) -> Problem:
 
 
 def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator[tuple[str, str]]:
-    """Yield settings that place the experiment on so many nodes, except those that follow from params.
-
-    Raises:
-        ConfigError: if the replicas that stay need more.
-    """
+    """Yield settings that place the experiment on so many nodes, except those that follow from params."""
     yield "name", json.dumps(f"{base.plan.identity.name}{size_suffix(nodes)}")
     if WORKERS not in templated:
         yield dotted(WORKERS), str(_workers_on(base, nodes))
@@ -189,16 +181,11 @@ def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator
 
 
 def _workers_on(base: Planned, nodes: int) -> int:
-    """Return how many workers so many nodes have.
-
-    Raises:
-        ConfigError: if the replicas that stay need more nodes.
-    """
-    experiment, replicas = base.experiment, _replicas(base.experiment)
-    per_node = _per_node(base)
-    others = 0 if experiment.backend == "mpi" else replicas - _workers(experiment)
-    workers = per_node * nodes - others
+    """Return how many workers so many nodes have."""
+    workers = workers_on(base.experiment, nodes, base.plan.placement.nodes)
     if workers < 0:
+        per_node = _per_node(base)
+        others = per_node * nodes - workers
         places = f"{per_node} replica{'s' * (per_node > 1)} a node"
         message = f"{others} replicas are not workers, too many for --nodes {nodes} with {places}"
         hint = f"begin with --nodes {-(-others // per_node)}"
@@ -207,15 +194,7 @@ def _workers_on(base: Planned, nodes: int) -> int:
 
 
 def _per_node(base: Planned) -> int:
-    return _replicas(base.experiment) // base.plan.placement.nodes
-
-
-def _workers(experiment: Experiment) -> int:
-    return (experiment.environment.replicas or Replicas()).n_workers
-
-
-def _replicas(experiment: Experiment) -> int:
-    return sum(block.count for block in blocks(experiment, per_gpu=False))
+    return replica_count(base.experiment) // base.plan.placement.nodes
 
 
 # --- What a study may cost at most, before it is submitted

@@ -5,38 +5,29 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs.job_states import Report
-from hpcdist.studies import scaling_runs
-from hpcdist.studies.scaling_results import (
-    EFFICIENT,
-    Fit,
-    RunMeasurement,
-    SizeResult,
-    Spread,
-    StudyResult,
-    study_result,
-    throughput_at,
-)
+from hpcdist.studies import scaling_results, scaling_runs
 from hpcdist.studies.scaling_runs import Member, Study, StudyRun
+from hpcdist.tracking.report import StudyView
 
 # --- As text: a row for each size, and lines with the laws
 
 
-def title(result: StudyResult) -> str:
+def title(result: scaling_results.StudyResult) -> str:
     """Return what was studied: ``train: weak scaling, images_per_second``."""
     return f"{result.study.experiment}: {result.study.mode} scaling, {result.metric or 'no metric'}"
 
 
-def heads(result: StudyResult) -> tuple[str, ...]:
+def heads(result: scaling_results.StudyResult) -> tuple[str, ...]:
     """Return the names of the columns."""
     names = ("nodes", "tasks", "GPUs", "runs", result.metric, "speed-up", "efficiency")
     return (*names, "communication", f"{result.unit}/1,000 steps", f"{result.unit}/million")
 
 
-def row(size: SizeResult) -> tuple[str, ...]:
+def row(size: scaling_results.SizeResult) -> tuple[str, ...]:
     """Return the cells of a size."""
     return (
         str(size.nodes),
@@ -52,19 +43,19 @@ def row(size: SizeResult) -> tuple[str, ...]:
     )
 
 
-def lines(result: StudyResult) -> Iterator[str]:
+def lines(result: scaling_results.StudyResult) -> Iterator[str]:
     """Yield a line for each law, and one for the largest efficient size."""
     yield from map(_law, result.fits)
     most = result.largest_efficient
     nodes = f"{most} node{'s' * ((most or 0) > 1)}"
-    yield f"largest size with an efficiency of at least {EFFICIENT:g}: {nodes}"
+    yield f"largest size with an efficiency of at least {scaling_results.EFFICIENT:g}: {nodes}"
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _spread(spread: Spread, form: str) -> str:
+def _spread(spread: scaling_results.Spread, form: str) -> str:
     """Return the median, and the lowest and highest where they differ: ``0.91 (0.89-0.93)``."""
     text = format(spread.median, form)
     if spread.low == spread.high:
@@ -72,14 +63,14 @@ def _spread(spread: Spread, form: str) -> str:
     return f"{text} ({format(spread.low, form)}-{format(spread.high, form)})"
 
 
-def _law(fit: Fit) -> str:
+def _law(fit: scaling_results.Fit) -> str:
     parameters = ", ".join(f"{name} {value:.3g}" for name, value in fit.parameters.items())
     peak = f", most throughput at {fit.peak:.0f} nodes" if fit.peak else ""
     exact = " (as many sizes as parameters: they say nothing)" if fit.is_exact else ""
     return f"{fit.law}: {parameters}, one node {fit.one_node:.4g}{peak}; residuals {_residuals(fit)}{exact}"
 
 
-def _residuals(fit: Fit) -> str:
+def _residuals(fit: scaling_results.Fit) -> str:
     """Return the residual of each size that is farthest from the law."""
     worst: dict[int, float] = {}
     for nodes, residual in fit.residuals:
@@ -90,7 +81,7 @@ def _residuals(fit: Fit) -> str:
 # --- As data, for JSON
 
 
-def as_data(result: StudyResult) -> dict[str, Any]:
+def as_data(result: scaling_results.StudyResult) -> dict[str, Any]:
     """Return a study for JSON."""
     study = result.study
     return {
@@ -107,7 +98,7 @@ def as_data(result: StudyResult) -> dict[str, Any]:
     }
 
 
-def _size_data(size: SizeResult) -> dict[str, Any]:
+def _size_data(size: scaling_results.SizeResult) -> dict[str, Any]:
     spreads = {name: getattr(size, name)._asdict() for name in ("throughput", "speedup", "efficiency")}
     return {
         "nodes": size.nodes,
@@ -121,7 +112,7 @@ def _size_data(size: SizeResult) -> dict[str, Any]:
     }
 
 
-def _run_data(run: RunMeasurement) -> dict[str, Any]:
+def _run_data(run: scaling_results.RunMeasurement) -> dict[str, Any]:
     return {
         "run": run.run,
         "nodes": run.member.nodes,
@@ -136,7 +127,7 @@ def _run_data(run: RunMeasurement) -> dict[str, Any]:
     }
 
 
-def _fit_data(fit: Fit) -> dict[str, Any]:
+def _fit_data(fit: scaling_results.Fit) -> dict[str, Any]:
     return {
         "law": fit.law,
         "one_node": fit.one_node,
@@ -159,7 +150,7 @@ _BUTTONS: Final = [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "
 """By name: one of the usual buttons sends the data to a server of Plotly."""
 
 
-def figure(result: StudyResult, shown: Callable[[str], str] = str) -> dict[str, Any] | None:
+def figure(result: scaling_results.StudyResult, shown: Callable[[str], str] = str) -> dict[str, Any] | None:
     """Return the plot for Plotly, as data; None where nothing was measured.
 
     ``shown``: returns the name of the metric as it may be shown. No name is markup in the plot.
@@ -170,7 +161,7 @@ def figure(result: StudyResult, shown: Callable[[str], str] = str) -> dict[str, 
     span = [nodes[0] * (nodes[-1] / nodes[0]) ** (step / _CURVE) for step in range(_CURVE + 1)]
     per_node = result.sizes[0].throughput.median / nodes[0]
     curves = {"ideal": [each * per_node for each in span]}
-    curves |= {law.law: [throughput_at(law, each) for each in span] for law in result.fits}
+    curves |= {law.law: [scaling_results.throughput_at(law, each) for each in span] for law in result.fits}
     lines = zip(curves.items(), _LINES, strict=False)
     traces = [_trace(name, span, y, *style) for (name, y), style in lines]
     text = "".join(char if char.isprintable() else "?" for char in shown(result.metric)[:_LONGEST])
@@ -201,7 +192,7 @@ def _trace(name: str, x: Sequence[float], y: Sequence[float], colour: str, dash:
     return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line}
 
 
-def _measured_trace(sizes: Sequence[SizeResult]) -> dict[str, Any]:
+def _measured_trace(sizes: Sequence[scaling_results.SizeResult]) -> dict[str, Any]:
     """Return a point for each size, with a bar over its repetitions."""
     found = [size.throughput for size in sizes]
     bars = {
@@ -246,18 +237,7 @@ _MOST: Final = 20
 """The most sentences about what is missing."""
 
 
-class StudySection(NamedTuple):
-    """A study in a report; without ``rows``, ``lines`` is the reason."""
-
-    title: str
-    heads: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    lines: Sequence[str] = ()
-    figure: Callable[[Callable[[str], str]], dict[str, Any] | None] | None = None
-    """Returns the plot, as `figure`."""
-
-
-def sections(reports: Iterable[Report]) -> Iterator[StudySection]:
+def sections(reports: Iterable[Report]) -> Iterator[StudyView]:
     """Yield the studies that these runs belong to, in the order of their first runs."""
     by_token: dict[str, list[tuple[Report, Member]]] = {}
     for report in reports:
@@ -266,13 +246,13 @@ def sections(reports: Iterable[Report]) -> Iterator[StudySection]:
     for pairs in by_token.values():
         of = pairs[0][1].study
         try:
-            result = study_result(of, _each_once(pairs, of))
+            result = scaling_results.study_result(of, _each_once(pairs, of))
         except ConfigError as error:
-            yield StudySection(f"{of.experiment}: {of.mode} scaling", lines=[str(error)])
+            yield StudyView(f"{of.experiment}: {of.mode} scaling", lines=[str(error)])
             continue
         if result.sizes:
             rows, texts = [*map(row, result.sizes)], [*lines(result), *result.lost[:_MOST]]
-            yield StudySection(title(result), heads(result), rows, texts, partial(figure, result))
+            yield StudyView(title(result), heads(result), rows, texts, partial(figure, result))
 
 
 def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:

@@ -223,9 +223,6 @@ def _least_squares(rows: Sequence[Sequence[float]]) -> list[float]:
 
     There are three columns at most: each subset is solved without bounds, and the best valid one is returned.
     The columns are scaled to one length, since some are much longer than others.
-
-    Raises:
-        ImportError: if numpy is not installed.
     """
     import numpy as np
 
@@ -355,11 +352,7 @@ def _partial(one: RunMeasurement, metric: str) -> str:
 
 
 def _ranks(over: Mapping[str, Recorded], metric: str) -> Ranks:
-    """Return ``"first"``, if no run has the metric of several ranks.
-
-    Raises:
-        ConfigError: if several have: the values may be of each rank or of the whole job.
-    """
+    """Return ``"first"``, if no run has the metric of several ranks."""
     for run, recorded in over.items():
         if (count := len(recorded.get(metric, ()))) > 1:
             message = f"{count} ranks of {run} recorded {metric}, each its own or all that of the whole job"
@@ -368,11 +361,7 @@ def _ranks(over: Mapping[str, Recorded], metric: str) -> Ranks:
 
 
 def _metric(read: Iterable[Recorded]) -> str:
-    """Return the only metric with the name of a throughput.
-
-    Raises:
-        ConfigError: if there is none or several, and a run has completed.
-    """
+    """Return the only metric with the name of a throughput."""
     found = [*read]
     names = dict.fromkeys(name for each in found for name in each if _THROUGHPUT.search(name))
     if len(names) != 1 and found:

@@ -116,12 +116,11 @@ def member_of(run: Run) -> Member | None:
 def runs_of(runs: Iterable[StudyRun], study: Study) -> list[StudyRun]:
     """Return the runs of a study, one of each size and repetition: the last one that was submitted."""
     own = [one for one in runs if one.member.study.token == study.token]
-    chosen = {(one.member.nodes, one.member.repetition): one for one in sorted(own, key=_has_job)}
+    chosen = {
+        (one.member.nodes, one.member.repetition): one
+        for one in sorted(own, key=lambda one: one.run.job is not None)
+    }
     return [chosen[key] for key in sorted(chosen)]
-
-
-def _has_job(one: StudyRun) -> bool:
-    return one.run.job is not None
 
 
 def unfinished_study(runs: Sequence[StudyRun], digest: str) -> Study | None:

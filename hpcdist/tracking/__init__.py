@@ -2,7 +2,7 @@
 
 files    the files that processes write: one each, by job, attempt and rank; how far attempts got
 traces loggers    metrics in traces of Horovod and PyTorch; metrics that other loggers write
-series    the values of each metric, joined over all attempts; fewer points of a long series
+series    the values of each metric, joined over all attempts; its last value; fewer points of a long series
 trial_params    the params of the trials of a search
 comparison    params, last metrics and models of several runs
 outputs    the files of the outputs, compared with what was recorded

@@ -48,7 +48,7 @@ def tracked_in(found: RecordedMetrics, run: Run, plan: StoredPlan) -> list[Track
     metrics: dict[str, dict[str, float]] = {}
     others: dict[str, list[TrackedEntry]] = {}
     for key, points in sorted(found.series.items(), reverse=True):  # the lowest rank comes last
-        metrics.setdefault(key.job, {})[key.name] = points.values[-1]
+        metrics.setdefault(key.job, {})[key.name] = points.last
     for job, entry in found.others:
         others.setdefault(job, []).append(entry)
     tables, names = trial_params.tables(run), job_names(run, found)

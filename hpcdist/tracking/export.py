@@ -200,12 +200,9 @@ def whole(step: float) -> int:
 
 def fractional(item: Item) -> list[str]:
     """Return the metrics whose steps `whole` changes."""
-    changed = (name.metric for name, points in item.series.items() if any(map(_is_changed, points.steps)))
+    found = item.series.items()
+    changed = (name.metric for name, points in found if any(whole(step) != step for step in points.steps))
     return [*dict.fromkeys(changed)]
-
-
-def _is_changed(step: float) -> bool:
-    return whole(step) != step
 
 
 # --- Files that are replaced as a whole: readers see the old or the new one, even after a crash
@@ -343,10 +340,7 @@ def save_archive(runs: Iterable[Sequence[Item]], path: Path, show: Show) -> int:
     Raises:
         OSError: if a file cannot be read or written.
     """
-    with (
-        replacing(path) as stream,
-        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
-    ):
+    with replacing(path) as stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         return sum(_Folder(tar, items).write(show) for items in runs)
 
 

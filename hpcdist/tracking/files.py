@@ -253,29 +253,22 @@ def _polyaxon(folder: Path, losses: Losses) -> Iterator[TrackedEntry]:
 
     The client has a file per metric, with lines ``step|timestamp|metric``; in its name a slash is ``__``.
     Params, tags and models without a step are written at the end of the program.
-
-    Raises:
-        OSError: if a folder cannot be read.
     """
     for run in _sorted(folder / "runs"):
         for file in _sorted(run / "events" / "metric"):
             if file.suffix == ".plx":
-                yield from _values(file, losses)
+                for line in _events(file, losses):
+                    entry = _value(file.stem, line)
+                    if entry:
+                        yield entry
+                    else:
+                        losses.damaged += line.endswith(b"\n")
         yield from _properties(run / "run.plx.json")
         yield from _models(run, folder, losses)
 
 
 def _sorted(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _values(file: Path, losses: Losses) -> Iterator[TrackedEntry]:
-    for line in _events(file, losses):
-        entry = _value(file.stem, line)
-        if entry:
-            yield entry
-        else:
-            losses.damaged += line.endswith(b"\n")
 
 
 def _value(name: str, line: bytes) -> TrackedEntry | None:

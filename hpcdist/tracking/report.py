@@ -67,10 +67,10 @@ class StudyView(NamedTuple):
     """A scaling study among the runs; without ``rows``, ``lines`` has the reason."""
 
     title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    lines: Sequence[str]
-    figure: Callable[[Cut], dict[str, Any] | None] | None
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    lines: Sequence[str] = ()
+    figure: Callable[[Cut], dict[str, Any] | None] | None = None
     """Returns its plot in Plotly's form, with texts that are safe to show."""
 
 

@@ -21,7 +21,7 @@ from hpcdist.plan import folding
 from hpcdist.plan.folding import Gap, counted
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
-from hpcdist.runs import attempts, code_record, event_states, logs, rundir
+from hpcdist.runs import attempts, code_record, event_states, failures, logs, rundir
 from hpcdist.runs.code_record import CodeRecord
 from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.job_states import Report
@@ -480,7 +480,7 @@ class RunFiles:
 def view(source: RunFiles, found: RecordedMetrics, share: Limits) -> RunView:
     """Return what is shown of one run."""
     run, directory, plan = source.run, source.directory, source.plan
-    failure = logs.failure_reason(directory) if source.report.status.state in _FAILED else ""
+    failure = failures.failure_reason(directory) if source.report.status.state in _FAILED else ""
     failed = _RANK.search(failure)
     hosts = next((one.hosts for one in reversed(source.attempts) if one.hosts), ())
     warnings = [*found.warnings, *(map(str, plan.notes) if plan else ())]

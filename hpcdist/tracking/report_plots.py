@@ -6,7 +6,6 @@ import math
 import statistics
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,17 +13,8 @@ from hpcdist.runs import attempt_files
 from hpcdist.runs.event_states import Attempt
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, split_id
-from hpcdist.tracking import series, trial_params
+from hpcdist.tracking import report_data, series, trial_params
 from hpcdist.tracking.comparison import Tracked
-from hpcdist.tracking.report_data import (
-    MOST_PLOTS,
-    MOST_SERIES,
-    POINTS_OF_A_SERIES,
-    Share,
-    at_most,
-    most_points,
-    visible,
-)
 from hpcdist.tracking.series import Points
 
 if TYPE_CHECKING:
@@ -56,7 +46,7 @@ class Curve(NamedTuple):
     @classmethod
     def of(cls, metric: str, name: tuple[int, str], points: Points, began: float) -> Curve:
         """Return the series of these points; ``name`` is the number and the name of the item."""
-        places = series.extremes(points.values, POINTS_OF_A_SERIES)
+        places = series.extremes(points.values, report_data.POINTS_OF_A_SERIES)
         thin = Points(*(array("d", (column[place] for place in places)) for column in points))
         return cls(metric, _row(name, points), thin, began)
 
@@ -69,17 +59,14 @@ class Plot(NamedTuple):
     traces: Sequence[Mapping[str, Any]]
 
 
-def plots(found: Iterable[Curve]) -> Share[Plot]:
+def plots(found: Iterable[Curve]) -> report_data.Share[Plot]:
     """Return a plot for each metric by name; ``left_out`` counts series."""
     there = sorted(found, key=lambda one: (one.metric, one.row.item))
-    names = [*dict.fromkeys(one.metric for one in there)][:MOST_PLOTS]
-    shown = [one for one in there if one.metric <= names[-1]][:MOST_SERIES]
-    most = most_points(len(shown))
-    return Share([*map(partial(_plot, most), _by_metric(shown))], len(there) - len(shown))
-
-
-def _by_metric(found: Iterable[Curve]) -> Iterator[list[Curve]]:
-    return ([*group] for _, group in groupby(found, key=lambda one: one.metric))
+    names = [*dict.fromkeys(one.metric for one in there)][: report_data.MOST_PLOTS]
+    shown = [one for one in there if one.metric <= names[-1]][: report_data.MOST_SERIES]
+    most = report_data.most_points(len(shown))
+    groups = ([*group] for _, group in groupby(shown, key=lambda one: one.metric))
+    return report_data.Share([_plot(most, group) for group in groups], len(there) - len(shown))
 
 
 def _plot(most: int, group: Sequence[Curve]) -> Plot:
@@ -102,7 +89,7 @@ def _trace(one: Curve, most: int) -> dict[str, Any]:
     is_timed = any(time > 0 for time in times)
     return {
         "item": one.row.item,
-        "label": visible(one.row.label),
+        "label": report_data.visible(one.row.label),
         "x": [*_numbers(steps, 12)],
         "y": [*_numbers(values, 7)],
         "t": [*_numbers((time - one.began for time in times), 7)] if is_timed else None,
@@ -264,16 +251,16 @@ class SearchView(NamedTuple):
     metric: str
     """The name of the metric; empty if the search has none."""
     is_maximized: bool
-    numbers: Share[int]
+    numbers: report_data.Share[int]
     """The trials."""
     reached: Sequence[float | None]
     """The last value of the metric in each trial, None without one."""
     best: str
     """The name and the value of the best trial."""
-    columns: Share[Column]
+    columns: report_data.Share[Column]
     """The params that differ."""
     importance: Importance | None
-    bars: Share[TrialSpan]
+    bars: report_data.Share[TrialSpan]
     has_gpus: bool
     gpus: Sequence[tuple[float, float]]
     """The number of GPUs in use from each time on; without GPUs, of running trials."""
@@ -328,12 +315,12 @@ def search(
         name=run.name,
         metric=metric,
         is_maximized=is_maximized,
-        numbers=at_most(numbers, most),
+        numbers=report_data.at_most(numbers, most),
         reached=reached[:most],
         best=_best(numbers, reached, is_maximized=is_maximized),
-        columns=at_most(shown, _MOST_PARAMS),
+        columns=report_data.at_most(shown, _MOST_PARAMS),
         importance=_importance(columns[:_MOST_PARAMS], reached, min(most, _MOST_WEIGHED)),
-        bars=at_most(bars, 2 * most),
+        bars=report_data.at_most(bars, 2 * most),
         has_gpus=has_gpus,
         gpus=_in_use(bars, 4 * most, has_gpus=has_gpus),
     )

@@ -30,6 +30,11 @@ class Points(NamedTuple):
     values: array[float]
     times: array[float]
 
+    @property
+    def last(self) -> float:
+        """The last value of the metric."""
+        return self.values[-1]
+
 
 def add(found: dict[str, Points], name: str, point: tuple[float, float, float]) -> None:
     """Add step, value and time to the points of this metric."""
@@ -94,7 +99,7 @@ def summary(points: Points) -> Summary:
         choose(filter(math.isfinite, points.values), default=None)  # a list of them would fill the memory
         for choose in (min, max)
     )
-    return Summary(len(points.values), points.values[-1], points.steps[-1], low, high)
+    return Summary(len(points.values), points.last, points.steps[-1], low, high)
 
 
 # --- Fewer points of a long series

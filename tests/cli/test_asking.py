@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.cli import costs
-from hpcdist.cli.experiment import when
+from hpcdist.cli.experiment import plan
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.base import Left
@@ -49,8 +49,8 @@ def by_nodes(command: Command) -> Completed:
 
 
 def test_each_shape_is_asked_with_its_own_script(folder: Path) -> None:
-    starts = [*when.starts(made("toy", folder), answers(by_nodes))]
-    assert [when.row(start) for start in starts] == [
+    starts = [*plan.starts(made("toy", folder), answers(by_nodes))]
+    assert [plan.row(start) for start in starts] == [
         ("as it is", "gpu", "2", "01:00:00", "8", "1970-01-01T00:33:20+00:00", "00:16:40"),
         ("half the walltime", "gpu", "2", "00:30:00", "4", "1970-01-01T00:33:20+00:00", "00:16:40"),
         ("a quarter of the walltime", "gpu", "2", "00:15:00", "2", "1970-01-01T00:33:20+00:00", "00:16:40"),
@@ -60,14 +60,14 @@ def test_each_shape_is_asked_with_its_own_script(folder: Path) -> None:
 
 def test_a_refusal_is_not_known_and_the_others_are_asked(folder: Path) -> None:
     refused = Completed(Command(("sbatch",)), 1, stderr="allocation failure: Invalid account\n")
-    starts = [*when.starts(made("toy", folder), answers(refused))]
-    assert {when.row(start)[5] for start in starts} == {"not known: allocation failure: Invalid account"}
+    starts = [*plan.starts(made("toy", folder), answers(refused))]
+    assert {plan.row(start)[5] for start in starts} == {"not known: allocation failure: Invalid account"}
     assert len(starts) == 4
 
 
 @pytest.mark.parametrize("answer", [MISSING, TIMED_OUT])
 def test_what_does_not_answer_is_asked_once(folder: Path, answer: Completed) -> None:
-    [start] = when.starts(made("toy", folder), answers(answer))
+    [start] = plan.starts(made("toy", folder), answers(answer))
     assert (start.what, start.wait) == ("as it is", None)
 
 
@@ -76,7 +76,7 @@ def test_what_does_not_answer_is_asked_once(folder: Path, answer: Completed) -> 
     ["pbs", "flux"],
 )
 def test_others_estimate_no_job_that_is_not_submitted(folder: Path, site: str, wording: Wording) -> None:
-    [start] = when.starts(made(site, folder), Services(FakeShell([])))
+    [start] = plan.starts(made(site, folder), Services(FakeShell([])))
     wording(start.estimate.why)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.cli.jobs.follow import follow
-from hpcdist.cli.jobs.runs import exit_code, sentence
+from hpcdist.cli.jobs import exit_codes
+from hpcdist.cli.jobs.logs import follow
+from hpcdist.cli.jobs.runs import sentence
 from hpcdist.runs import rundir
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.logs import Watch
@@ -72,7 +73,7 @@ def test_an_end_in_the_event_log_queries_at_once(folder: Path) -> None:
     run.directory.write("events", "started 7 1000 0\nended 7 1001 3\n")
     assert watch.is_over()
     assert watch.report is not None
-    assert exit_code(watch.report.status) == 3
+    assert exit_codes.of_status(watch.report.status) == 3
 
 
 def elements(count: int) -> str:
@@ -135,7 +136,7 @@ def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.Captur
 def test_sentence_and_exit_code_of_each_end(
     status: Status, code: int, folder: Path, wording: Wording
 ) -> None:
-    assert exit_code(status) == code
+    assert exit_codes.of_status(status) == code
     wording(sentence(Report(a_run(folder), status)))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from hpcdist.cli.jobs.wait import exit_code
+from hpcdist.cli.jobs import exit_codes
 from hpcdist.runs import job_states, removing, rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
@@ -33,10 +33,15 @@ def test_an_operation_that_was_not_needed_is_no_failure(tmp_path: Path) -> None:
     person.queue.jobs |= dict.fromkeys(("100", "102", "104"), "COMPLETED")
     person.queue.jobs |= dict.fromkeys(("101", "103"), "CANCELLED")
     reports = job_states.status([*found.values()], person.queue.services)
-    assert exit_code(reports) == 0
-    assert exit_code([report for report in reports if report.run.record.operation == "diamond-1/check"]) == 1
+    assert exit_codes.of_reports(reports) == 0
+    assert (
+        exit_codes.of_reports(
+            [report for report in reports if report.run.record.operation == "diamond-1/check"]
+        )
+        == 1
+    )
     (stored.directory.path / "pipeline.json").unlink()
-    assert exit_code(reports) == 1
+    assert exit_codes.of_reports(reports) == 1
 
 
 def test_runs_are_kept_while_others_of_their_pipeline_may_use_them(tmp_path: Path) -> None:

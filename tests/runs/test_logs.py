@@ -156,23 +156,6 @@ def test_a_file_without_newlines_is_read_in_pieces(run: RunDirectory) -> None:
     assert len(last) == 1 << 26
 
 
-FIRST = "rank 1 on n1 was the first to fail, with exit code 3"
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("hpcdist: x: 2 tasks by mpirun, 1 node: n1 (job 7)\nboom\n", ""),
-        (f"hpcdist: x: 2 tasks: n1 (job 7)\n1: boom\nhpcdist: {FIRST}\nmpirun: bye\n", FIRST),
-        ("0: hpcdist: a task's\n", ""),
-    ],
-)
-def test_failure_reason(run: RunDirectory, text: str, sentence: str) -> None:
-    assert not logs.failure_reason(run)
-    (run.logs / "job.out").write_text(text)
-    assert logs.failure_reason(run) == sentence
-
-
 def test_a_file_that_grows_is_read_to_where_it_ended(run: RunDirectory) -> None:
     """A job may print faster than that is read."""
     file = run.logs / "job.out"

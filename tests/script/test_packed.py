@@ -16,7 +16,7 @@ import pytest
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script.trial_table import table
-from hpcdist.searches import one_trial
+from hpcdist.searches import trials
 from tests.plans import TESTBED
 from tests.script.jobs import ONE_PROCESS, started
 
@@ -147,7 +147,7 @@ def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> No
     process = job(tmp_path, cmd, 4)
     until(tmp_path, 2)
     for trial in (1, 4):
-        one_trial.mark_cancelled(RunDirectory(tmp_path / "run"), trial)
+        trials.mark_cancelled(RunDirectory(tmp_path / "run"), trial)
     assert ended(process)[0] == 0
     ends = {1: ("cancelled", "7"), 2: ("ended", "0"), 3: ("ended", "0"), 4: ("cancelled", "143")}
     assert events(tmp_path) == Counter(

@@ -16,8 +16,8 @@ from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Elsewhere, Services
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.searches import one_trial, trials
-from hpcdist.searches.one_trial import OneTrial
+from hpcdist.searches import trials
+from hpcdist.searches.trials import OneTrial
 from hpcdist.testing import FakeShell
 from tests.plans import stored
 from tests.runs.test_event_states import log
@@ -29,7 +29,7 @@ PENDING: Final = Status(JobState.PENDING, "PENDING", reason="Priority", source="
 
 
 def find(report: Report, number: int) -> OneTrial:
-    return one_trial.find(report, number, lambda _: (), 200)
+    return trials.find(report, number, lambda _: (), 200)
 
 
 def on_slurm(searched: Run, scheduler: str = "slurm", trials: str = "") -> Run:
@@ -91,8 +91,8 @@ def test_what_is_no_trial_is_refused(tmp_path: Path, wording: Wording) -> None:
 def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: Path) -> None:
     searched = on_slurm(run(tmp_path, "started 12_17 100 0", count=20), trials="3,17,20")
     asked = services(("scancel",))
-    assert one_trial.cancel(find(Report(searched, RUNNING), 17), asked)
-    assert one_trial.cancel(find(Report(searched, RUNNING), 20), asked)
+    assert trials.cancel(find(Report(searched, RUNNING), 17), asked)
+    assert trials.cancel(find(Report(searched, RUNNING), 20), asked)
     assert isinstance(asked.runner, FakeShell)
     assert [command.argv for command in asked.runner.commands] == [("scancel", "12_2"), ("scancel", "12_3")]
     report = Report(searched, RUNNING)
@@ -106,7 +106,7 @@ def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: 
         *("cancelled", "pending", "pending"),
         "cancelled",
     ]
-    assert not one_trial.cancel(find(report, 17), asked)
+    assert not trials.cancel(find(report, 17), asked)
     job = searched.job
     assert job
     assert not endings.has_ended(job)  # one of three
@@ -117,12 +117,12 @@ def test_an_element_cancelled_on_a_remote_is_recorded_there(tmp_path: Path) -> N
     searched = on_slurm(run(tmp_path, count=20), trials="3,17,20")
     searched = searched._replace(record=replace(searched.record, remote="far"))
     there = cast("Elsewhere", services(("scancel",), ("sh",)).runner)
-    assert one_trial.cancel(find(Report(searched, RUNNING), 17), services()._replace(remote=lambda _: there))
+    assert trials.cancel(find(Report(searched, RUNNING), 17), services()._replace(remote=lambda _: there))
     assert isinstance(there, FakeShell)
     scancel, written = there.commands
     assert searched.job
     assert scancel.argv == ("scancel", "12_2")
-    assert written == endings.command_to_record_cancelled([searched.job], 150, 17)
+    assert written == endings.command_to_record([(searched.job, endings.cancellation(searched.job, 150, 17))])
     assert written.argv[-2:] == ("cancelled 12_17 150 0", searched.job.directory)
 
 
@@ -130,16 +130,16 @@ def test_a_refused_cancellation_is_no_success(tmp_path: Path) -> None:
     searched = on_slurm(run(tmp_path, "started 12_1 100 0"))
     denied = services(("scancel",), code=1, stderr="scancel: error: Access denied\n")
     with pytest.raises(SchedulerError, match=r"mnist-1/1 could not be cancelled: .*: Access denied"):
-        one_trial.cancel(find(Report(searched, RUNNING), 1), denied)
+        trials.cancel(find(Report(searched, RUNNING), 1), denied)
     silent = Status(JobState.UNKNOWN, reason="the batch system did not answer")
     with pytest.raises(SchedulerError, match=r"not cancelled: .* the batch system did not answer"):
-        one_trial.cancel(find(Report(searched, silent), 1), denied)
+        trials.cancel(find(Report(searched, silent), 1), denied)
     assert find(Report(searched, RUNNING), 1).trial.state == "running"
 
 
 def test_what_cannot_be_cancelled_alone_is_refused(tmp_path: Path, wording: Wording) -> None:
     with pytest.raises(SchedulerError) as caught:
-        one_trial.cancel(find(Report(on_slurm(run(tmp_path), "flux"), PENDING), 1), services())
+        trials.cancel(find(Report(on_slurm(run(tmp_path), "flux"), PENDING), 1), services())
     wording(str(caught.value))
 
 
@@ -148,12 +148,12 @@ def test_a_packed_trial_is_cancelled_by_a_file_until_it_is_resumed(tmp_path: Pat
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     packed.directory.write("events.12@n1", log("started 12_2 100 0").decode())
     report = Report(packed, RUNNING)
-    assert all(one_trial.cancel(find(report, number), services()) for number in (2, 3))
+    assert all(trials.cancel(find(report, number), services()) for number in (2, 3))
     assert [find(report, number).trial.state for number in (1, 2, 3)] == ["pending", "running", "cancelled"]
     packed.directory.write("events.12@n1", log("started 12_2 100 0", "cancelled 12_2 160 143").decode())
     assert [find(report, number).trial.state for number in (1, 2, 3)] == ["pending", "cancelled", "cancelled"]
-    assert not one_trial.cancel(find(report, 2), services())
-    one_trial.return_trials(packed.directory, {3})
+    assert not trials.cancel(find(report, 2), services())
+    trials.return_trials(packed.directory, {3})
     assert trials.cancelled_alone(packed.directory) == {2}
 
 
@@ -163,7 +163,7 @@ def test_cancelled_packed_trial_and_cancelled_run_are_apart(tmp_path: Path, *, i
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     if is_whole_first:
         cancelling.mark_cancelled(packed.directory)
-    assert one_trial.cancel(find(Report(packed, RUNNING), 2), services())
+    assert trials.cancel(find(Report(packed, RUNNING), 2), services())
     assert (cancelling.is_cancelled(packed.directory), trials.cancelled_alone(packed.directory)) == (
         is_whole_first,
         {2},
@@ -175,7 +175,7 @@ def test_cancelled_packed_trial_and_cancelled_run_are_apart(tmp_path: Path, *, i
         False,
         {2},
     )
-    one_trial.return_trials(packed.directory, {2})
+    trials.return_trials(packed.directory, {2})
     assert trials.cancelled_alone(packed.directory) == set()
 
 
@@ -184,12 +184,12 @@ def test_a_packed_trial_on_a_remote_is_cancelled_there(tmp_path: Path) -> None:
     packed = packed._replace(record=replace(packed.record, remote="far"))
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     there = cast("Elsewhere", services(("sh",)).runner)
-    assert one_trial.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: there))
+    assert trials.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: there))
     assert isinstance(there, FakeShell)
     [command] = there.commands
     assert packed.job
-    assert command == one_trial.command_to_cancel(packed.job.directory, 3)
+    assert command == trials.command_to_cancel(packed.job.directory, 3)
     assert trials.cancelled_alone(packed.directory) == set()
     full = cast("Elsewhere", services(("sh",), code=1, stderr="no space\n").runner)
     with pytest.raises(SchedulerError, match="mnist-1/3 could not be cancelled: no space"):
-        one_trial.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: full))
+        trials.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: full))

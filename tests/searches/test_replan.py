@@ -75,6 +75,14 @@ def test_replicas_that_are_unequally_many_on_nodes_need_a_number(tmp_path: Path)
         placed(run, nodes=4)
 
 
+def test_a_master_alone_becomes_workers_with_backend_mpi(tmp_path: Path) -> None:
+    resources = "environment: {resources: {cpu: {requests: 8}}}"
+    text = f"backend: mpi\nframework: horovod\n{resources}\nrun: {{cmd: python train.py}}\n"
+    run = recorded(tmp_path, text=text)
+    assert placed(run)[:2] == (1, 1)
+    assert placed(run, nodes=4)[:2] == (4, 4)
+
+
 def test_the_text_is_that_of_the_user(tmp_path: Path) -> None:
     text = f'{TRAIN}# copy of train-1\n# submitted with ["-p", "lr=0.9"]\n'
     run = recorded(tmp_path, text=text)

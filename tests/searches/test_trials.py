@@ -168,3 +168,25 @@ def test_a_trial_whose_job_of_workers_was_beyond_the_budget_was_stopped(tmp_path
     searched = run(tmp_path, "started 12 100 0", "ended 12 101 85")
     found = trials.trials(Report(searched, replace(OVER, exit_code=85)), lambda _: (), 200)
     assert [one.state for one in found] == ["stopped"] * 3
+
+
+@pytest.mark.parametrize(
+    ("by", "declared", "order"),
+    [
+        ("accuracy", None, "-accuracy"),
+        ("val/loss", None, "val/loss"),
+        ("val_top1_acc", None, "-val_top1_acc"),
+        ("accuracy", "accuracy", "accuracy"),
+        ("x", "-x", "-x"),
+        ("-loss", None, "-loss"),
+        ("+accuracy", None, "accuracy"),
+    ],
+)
+def test_the_order_of_a_metric(by: str, declared: str | None, order: str) -> None:
+    assert trials.order_of(by, declared) == order
+
+
+def test_a_metric_without_an_order_is_asked_about(wording: Wording) -> None:
+    with pytest.raises(ConfigError) as caught:
+        trials.order_of("foo", "loss")
+    wording(str(caught.value))

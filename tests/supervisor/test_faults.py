@@ -17,9 +17,9 @@ from supervisor.causes import Cause
 from supervisor.job import Job, Row
 from supervisor.start import Start
 
-from hpcdist.checks import failures
-from hpcdist.checks.failures import Failure, NodeFaults, Sign, TaskEnd
+from hpcdist.runs import failures
 from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.failures import Failure, NodeFaults, Sign, TaskEnd
 from hpcdist.runs.rundir import RunDirectory
 from tests.processes import holders
 from tests.script.jobs import started

@@ -21,9 +21,9 @@ from typing import Final
 import pytest
 from supervisor import node
 
-from hpcdist.checks import failures
-from hpcdist.checks.failures import Sign
 from hpcdist.checks.usage import node_use_of
+from hpcdist.runs import failures
+from hpcdist.runs.failures import Sign
 from tests.processes import holders
 from tests.pythons import python_of
 from tests.slurm.process import until

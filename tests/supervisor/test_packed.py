@@ -22,7 +22,7 @@ from hpcdist.base.resources import template_folders
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script.trial_table import table
-from hpcdist.searches import one_trial
+from hpcdist.searches import trials
 from tests.plans import planned
 from tests.script.jobs import ONE_PROCESS
 from tests.supervisor.starts import POLICY, start
@@ -229,7 +229,7 @@ def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> No
     job = Workers(tmp_path, cmd, 4, environment={"max_restarts": 1})
     until(tmp_path / "ready", 2)
     for trial in (1, 4):
-        one_trial.mark_cancelled(RunDirectory(tmp_path / "run"), trial)
+        trials.mark_cancelled(RunDirectory(tmp_path / "run"), trial)
     assert job.end()[0] == 0
     ends = {1: ("cancelled", "7"), 2: ("ended", "0"), 3: ("ended", "0"), 4: ("cancelled", "143")}
     assert (events(tmp_path), sorted((tmp_path / "ready").read_text().split())) == (

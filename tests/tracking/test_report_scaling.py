@@ -23,7 +23,7 @@ from tests.tracking.test_report_page import LIBRARY, Read, written
 
 
 def studies(reports: Sequence[Report]) -> list[StudyView]:
-    return [StudyView(*section) for section in scaling_report.sections(reports)]
+    return [*scaling_report.sections(reports)]
 
 
 def shown(*reports: Report) -> Read:

@@ -1,6 +1,5 @@
 """The verbs that take an experiment file, or write one.
 
-init render plan explain check schema import_    one verb each
-when    the starts that `plan --when` shows
+init render plan check schema import_    one verb each; `plan` with `explain`, and `plan --when`
 new_file    the text of a first experiment; writing output files
 """

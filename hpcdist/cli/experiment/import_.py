@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -33,12 +33,9 @@ class ImportOptions(NamedTuple):
 @click.command("import")
 @click.argument("words", metavar="FILE", nargs=-1, required=True, shell_complete=completion.files)
 @click.option(
-    "-o",
-    "--output",
-    metavar="EXP",
-    shell_complete=completion.files,
+    "-o", "--output", metavar="EXP", shell_complete=completion.files,
     help="Write the experiment to this new file; -: print it.",
-)
+)  # fmt: skip
 @foreign_options[0]
 @foreign_options[1]
 @override_options[0]
@@ -85,11 +82,7 @@ def _foreign(words: Sequence[str], form: str) -> Document:
 
 
 def _problems(native: Native) -> tuple[Problem, ...]:
-    """Return the warnings; an input without a param is one, and defers the check until it has a value.
-
-    Raises:
-        ConfigError: with all problems.
-    """
+    """Return the warnings; an input without a param is one, and defers the check until it has a value."""
     data = trials.searched(native.document).document.data
     given = data.get("params")
     missing = inputs.required(data.get("inputs"), given if isinstance(given, Map) else {})
@@ -115,19 +108,14 @@ def origins(native: Native) -> Comment:
         place = native.document.place(path)
         if not place or not place.line:
             return place.file.partition("=")[0] if place else ""
-        near = _nearest(native.origins, path)
+        sections = (path[:length] for length in range(len(path), 0, -1))
+        near = next((native.origins[section] for section in sections if section in native.origins), ())
         keys = paths.get(place, [near])
         key = native.origins.get(path) or next((key for key in keys if key[: len(near)] == near), keys[0])
         where = f"{PurePath(place.file).name}:{place.line}"
         return where if key in (path, ()) or "job_script" in native.foreign.data else f"{where} {dotted(key)}"
 
     return origin
-
-
-def _nearest(origins: Mapping[Path, Path], path: Path) -> Path:
-    """Return the origin of the path or of the nearest section that contains it."""
-    sections = (path[:length] for length in range(len(path), 0, -1))
-    return next((origins[section] for section in sections if section in origins), ())
 
 
 def _places(node: Map | Seq, path: Path) -> Iterator[tuple[Place, Path]]:

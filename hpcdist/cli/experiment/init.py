@@ -190,11 +190,8 @@ _COUNT: Final = _Count(min=0)
     "--name", type=_job_name, metavar="NAME", help="Name of the job; default: that of FILE, or experiment."
 )
 @click.option(
-    "--framework",
-    type=_FRAMEWORK,
-    metavar="NAME",
-    help=f"One of {', '.join(choices())}; default: horovod.",
-)
+    "--framework", type=_FRAMEWORK, metavar="NAME", help=f"One of {', '.join(choices())}; default: horovod.",
+)  # fmt: skip
 @click.option("--nodes", type=_Count(min=1), metavar="N", help="Number of whole nodes, one replica on each.")
 @click.option("--workers", type=_COUNT, metavar="N", help="Replicas besides the master; default: 1.")
 @click.option("--gpus", type=_COUNT, metavar="N", help="GPUs of each replica; default: all of a node.")
@@ -206,12 +203,9 @@ _COUNT: Final = _Count(min=0)
 @click.option("--qos", metavar="NAME", help="Quality of service of the job.")
 @click.option("--walltime", type=_time, metavar="TIME", help="Time limit of the job; default: one hour.")
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=completion.files,
+    "-o", "--output", metavar="FILE", shell_complete=completion.files,
     help="Write to this new file; default: NAME.yml; -: print it.",
-)
+)  # fmt: skip
 @click.option("-y", "--yes", is_flag=True, help="Do not prompt; use the defaults.")
 def command(
     site: str | None, site_path: tuple[str, ...], output: str | None, yes: bool, **given: Any
@@ -243,11 +237,7 @@ class InitOptions(NamedTuple):
 def _write_experiment(
     options: ExperimentOptions, given: InitOptions, output: str | None, *, interactive: bool
 ) -> None:
-    """Choose the site, prompt, check the experiment and write it.
-
-    Raises:
-        HpcdistError: if the file exists, or the experiment does not pass `hpcdist check`.
-    """
+    """Choose the site, prompt, check the experiment and write it."""
     own = preferences.read(os.environ)
     site = machine_of(options.site, options.site_path, own).site
     bare = load.load_experiment(source.parse("run: {cmd: 'true'}", ""))

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import click
 from msgspec.structs import asdict
 
+from hpcdist.base.errors import HpcdistError
+from hpcdist.base.units import Walltime
 from hpcdist.cli import costs, show
+from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.layers.variables import Wiring
-from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.loading.planning import ExperimentOptions, Planned, replanned
 from hpcdist.plan import folding
 from hpcdist.plan.folding import Gap, counted, devices, kind_of, number_list
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
 from hpcdist.plan.trials import Pack, Sweep
+from hpcdist.plan.values import Origin
 from hpcdist.planner.placement import part_of_node
 from hpcdist.planner.request import whole_nodes
+from hpcdist.planner.worst_case import JobShape, number, shapes
+from hpcdist.runs.rundir import timestamp
+from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Estimate, Scheduler
+from hpcdist.site.model import Site, Source
+from hpcdist.site.provenance import source_of
 
 # --- The search of a plan: its trials and generations, how trials share nodes, and how the search continues
 
@@ -122,11 +133,10 @@ _UNKNOWN_BALANCE = "not known: the site has no command for it, and the batch sys
 @experiment_options
 @on_option
 @click.option(
-    "--when",
-    is_flag=True,
+    "--when", is_flag=True,
     help="Ask the batch system when the job would start, and when it would with less time, on fewer nodes or "
     "in another partition.",
-)
+)  # fmt: skip
 @click.option("--balance", is_flag=True, help="Ask what the account has left.")
 @click.option("--explain", is_flag=True, help="Show where every value of the job script comes from.")
 @json_option
@@ -147,8 +157,6 @@ def command(options: ExperimentOptions, when: bool, balance: bool, explain: bool
         return
     made = planned_as_submitted(options, document)
     if explain:
-        from hpcdist.cli.experiment.explain import show_origins  # with the sources of the site
-
         show_origins(made, json=json)
         return
     if when or balance:
@@ -196,34 +204,29 @@ def _print_excluded(plan: Plan) -> None:
 
 
 def _check_here(options: ExperimentOptions) -> None:
-    """Refuse to ask the batch system of this machine about a job of a remote.
-
-    Raises:
-        UsageError: for one.
-    """
+    """Refuse to ask the batch system of this machine about a job of a remote."""
     if options.remote is not None:
         raise click.UsageError("--when and --balance are answered by this machine: use them on the remote.")
 
 
 def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:
     """Print what the batch system and the site answer about the job, in place of its map."""
-    from hpcdist.cli.experiment import when as asked
-    from hpcdist.cli.jobs import runs
+    from hpcdist.cli.jobs import runs  # with what asks the batch system
 
     services = runs.services()
     standing = costs.ask(made, services.runner) if balance else None
-    starts = [*asked.starts(made, services)] if when else []
+    found = [*starts(made, services)] if when else []
     if json:
         data = costs.as_data(made)
         data |= {"balance": standing.as_data()} if standing else {}
-        show.as_json(data | ({"starts": [*map(asked.as_data, starts)]} if when else {}))
+        show.as_json(data | ({"starts": [*map(starts_as_data, found)]} if when else {}))
         return
     click.echo(f"{made.plan.identity.name} on site {made.plan.identity.site}: {made.plan.summary}")
     costs.print_cost(made)
     for text in (standing.texts(made) or [_UNKNOWN_BALANCE]) if standing else ():
         click.echo(f"balance: {text}")
     if when:
-        show.table(asked.HEADS, map(asked.row, starts))
+        show.table(HEADS, map(row, found))
 
 
 def records(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -291,10 +294,150 @@ def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str,
         task.role if task.role == "master" else f"{task.role} {task.index}",
         number_list(task.cpus),
         number_list(task.gpus),
-        *([_numbers(numbers[task.rank])] if numbers else []),
+        *([(",".join(map(str, numbers[task.rank])) or "-")] if numbers else []),
         "-" if task.memory is None else f"{task.memory} MiB",
     )
 
 
-def _numbers(devices: Sequence[int]) -> str:
-    return ",".join(map(str, devices)) or "-"
+# --- ``hpcdist plan --explain``, for short ``hpcdist explain``: every decision with its origin
+
+
+@click.command("explain")
+@experiment_options
+@on_option
+@json_option
+def explain(options: ExperimentOptions, json: bool) -> None:
+    """The same as plan --explain."""
+    show_origins(planned_as_submitted(options), json=json)
+
+
+def show_origins(made: Planned, *, json: bool) -> None:
+    """Print every decision of a plan, and every line of its script, with its origin."""
+    from hpcdist.script import explained  # few verbs write scripts
+
+    site = ("decided", f"site: {made.plan.identity.site}", Origin("place", made.machine.origin))
+    found = [site, *explained.lines(made.plan)]
+    sources = [_source(made.machine.site, origin) for _, _, origin in found]
+    if json:
+        keys = ("section", "what", "origin", "source")
+        show.as_json(
+            [
+                dict(zip(keys, (section, what, str(origin), source), strict=True))
+                for (section, what, origin), source in zip(found, sources, strict=True)
+            ]
+        )
+    else:
+        _print(found, sources)
+
+
+def _print(found: Sequence[tuple[str, str, Origin]], sources: Sequence[Source | None]) -> None:
+    """Print all lines, each with the number of its source, then the list of sources."""
+    cited = list(dict.fromkeys(source for source in sources if source))
+    marks = [f" [{cited.index(source) + 1}]" if source else "" for source in sources]
+    rows = [
+        (section, what, f"{origin}{mark}") for (section, what, origin), mark in zip(found, marks, strict=True)
+    ]
+    for at, source in enumerate(cited, 1):
+        by = "" if source.by == "centre" else f", by a {source.by}"
+        rows.append(("sources", f"[{at}] {source.where}", f"read {source.read}{by}"))
+    for place, (section, members) in enumerate(groupby(rows, key=lambda row: row[0])):
+        click.echo(f"{chr(10) * bool(place)}{section}")
+        show.table((), [(f"  {_short(what)}", origin) for _, what, origin in members])
+
+
+def _source(site: Site, origin: Origin) -> Source | None:
+    return source_of(site, origin.key) if origin.kind == "site" else None
+
+
+def _short(text: str) -> str:
+    return text.replace("\n", "\\n")
+
+
+# --- ``hpcdist plan --when``: when the job would start, and others that may start earlier
+
+
+HEADS = ("shape", "partition", "nodes", "walltime", "GPU-hours", "start", "in")
+
+
+class Start(NamedTuple):
+    """A shape of the job, its plan, and when it would start; ``asked_at``: in seconds since 1970."""
+
+    what: str
+    made: Planned
+    estimate: Estimate
+    asked_at: float
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds until it starts."""
+        return None if self.estimate.start is None else max(0.0, self.estimate.start - self.asked_at)
+
+
+def starts(made: Planned, services: Services) -> Iterator[Start]:
+    """Yield the job as it is and, where that can be asked for, others that the site takes.
+
+    Only the job as it is where the batch system does not answer.
+    """
+    from hpcdist.script.renderer import render  # as above
+
+    scheduler = schedulers.get(made.plan.identity.scheduler)
+    batch = scheduler.starts
+    for shape in shapes(made.experiment, made.machine.site, made.plan):
+        planned = _planned(made, shape)
+        if planned is None:
+            continue
+        command = batch.test(render(planned.plan)) if batch else None
+        if batch is None or command is None:
+            yield Start(shape.what, planned, Estimate(why=_unasked(scheduler)), services.now())
+            return
+        completed = services.runner.run(command)
+        yield Start(shape.what, planned, batch.read_test(completed), services.now())
+        if completed.missing or completed.timed_out:
+            return
+
+
+def _unasked(scheduler: Scheduler) -> str:
+    if not scheduler.is_batch_system:
+        return "there is no batch system, and it would start at once"
+    return f"{scheduler.name} has no estimate for a job that is not submitted"
+
+
+def _planned(made: Planned, shape: JobShape) -> Planned | None:
+    """Return the plan of a shape; None where the site does not take it."""
+    try:
+        return made if shape.experiment is made.experiment else replanned(made, shape.experiment)
+    except HpcdistError:
+        return None
+
+
+def row(start: Start) -> tuple[str, ...]:
+    """Return the line of the table."""
+    data = starts_as_data(start)
+    wait = start.wait
+    return (
+        start.what,
+        str(data["partition"] or "-"),
+        str(data["nodes"]),
+        str(data["walltime"] or "-"),
+        "-" if data["gpu_hours"] is None else number(data["gpu_hours"]),
+        data["start"] or f"not known: {one_line(start.estimate.why)}",
+        "" if wait is None else str(Walltime(round(wait))),
+    )
+
+
+def starts_as_data(start: Start) -> dict[str, Any]:
+    """Return it for JSON."""
+    plan, cost, at = start.made.plan, start.made.cost, start.estimate.start
+    partitions = dict.fromkeys(
+        group.site_partition for group in plan.placement.groups if group.site_partition
+    )
+    return {
+        "shape": start.what,
+        "partition": ", ".join(partitions) or None,
+        "nodes": plan.placement.nodes + plan.own_nodes,
+        "walltime": str(plan.request.walltime) if plan.request.walltime else None,
+        "gpu_hours": cost.gpu_hours if cost else None,
+        "start": None if at is None else timestamp(at),
+        "wait_seconds": start.wait,
+        "why": start.estimate.why,
+    }

@@ -18,11 +18,9 @@ from hpcdist.script.renderer import render
 @experiment_options
 @on_option
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
+    "-o", "--output", metavar="FILE",
     help="Write the script to this file, over what it holds, for you alone to read.",
-)
+)  # fmt: skip
 @click.option("--trial", type=click.IntRange(min=1), metavar="N", help="Of a search: trial N. [default: 1]")
 @click.option("--annotate", is_flag=True, help="Write the origin of every line beside it.")
 @json_option

@@ -4,7 +4,8 @@ submit rehearse status describe logs resume restart cancel wait rm    one verb e
 shell exec_ debug    a shell in an allocation; a command beside a running job; the stacks of its ranks
 metrics compare outputs sweep scale report export    verbs of what runs recorded
 index    what `status --offline` shows
-runs element follow    shared: finding runs and their trials; output
-pipeline operations    several runs that depend on each other; a verb for each of them
-spans used    times and sizes; what jobs cost
+exit_codes    the exit code of `wait`, and of all verbs that exit with the code of a job
+runs element    shared: finding runs, trials and operations of pipelines; their states
+pipeline    several runs that depend on each other
+used    what jobs cost
 """

@@ -57,7 +57,7 @@ def _cancel_elements(named: Sequence[tuple[Run, str]]) -> list[dict[str, Any]]:
     if not named:
         return []
     from hpcdist.cli.jobs import element as one  # with what reads trials
-    from hpcdist.searches import one_trial
+    from hpcdist.searches import trials
 
     services, cancelled = runs.services(), []
     reports = {
@@ -65,7 +65,7 @@ def _cancel_elements(named: Sequence[tuple[Run, str]]) -> list[dict[str, Any]]:
     }
     for run, element in named:
         found = one.find(reports[run.directory], element, services)
-        if one_trial.cancel(found, services):
+        if trials.cancel(found, services):
             cancelled.append(one.state_of(found))
         else:
             note(f"{found.name} has already ended: it is {found.trial.state}")

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import click
 
-from hpcdist.checks.failures import Failure, first_failure
 from hpcdist.checks.usage import hours, hours_text, of_run
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans, used
+from hpcdist.cli.jobs import runs, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.runs import accounting, attempts, code_record, finding, job_states, logs, rundir
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.failures import Failure, first_failure
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import RunDirectory
@@ -41,10 +41,10 @@ _COLUMNS: Final[dict[str, _Cell]] = {
     "why": lambda attempt, _: attempt.why or None,
     "started": lambda attempt, _: _known(attempt.started, rundir.timestamp),
     "ended": lambda attempt, _: _known(attempt.ended, rundir.timestamp),
-    "queued": lambda attempt, _: _known(attempt.waited, spans.clock),
-    "elapsed": lambda attempt, _: _known(attempt.elapsed, spans.clock),
+    "queued": lambda attempt, _: _known(attempt.waited, show.clock),
+    "elapsed": lambda attempt, _: _known(attempt.elapsed, show.clock),
     "GPU-hours": lambda attempt, _: hours_text(attempt.gpu_seconds),
-    "memory": lambda attempt, _: _known(attempt.max_memory, spans.size),
+    "memory": lambda attempt, _: _known(attempt.max_memory, show.size),
     "step": lambda _, progress: _known(progress.step, _count),
     "lost": lambda _, progress: _lost(progress),
     "hosts": lambda attempt, _: hostlist.compress(attempt.hosts or ()) or None,
@@ -104,7 +104,7 @@ def _lost(progress: AttemptProgress) -> str | None:
     """Return the work that was lost: in steps, or else the time since the last checkpoint."""
     if progress.lost_steps is not None:
         return f"{_count(progress.lost_steps)} step{'s' * (progress.lost_steps != 1)}"
-    return _known(progress.lost_seconds, spans.clock)
+    return _known(progress.lost_seconds, show.clock)
 
 
 # --- Which task failed first, for JSON
@@ -219,13 +219,7 @@ def _labels(directory: RunDirectory) -> dict[str, Any]:
 def _code(directory: RunDirectory) -> dict[str, Any]:
     """Return what the record of the code says; null where it does not."""
     found = code_record.read(directory)
-    return {
-        "code": found.source,
-        "commit": found.commit,
-        "branch": found.branch,
-        "remote": found.remote,
-        "dirty": found.dirty,
-    }
+    return {"code": found.source} | {name: getattr(found, name) for name in _SHARED[-4:]}
 
 
 def _describe_text(value: object) -> str:

@@ -6,12 +6,12 @@ import time
 from typing import Any, Final
 
 from hpcdist.cli.jobs import runs
-from hpcdist.runs import accounting, logs
+from hpcdist.runs import accounting, failures
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.job import JobState
-from hpcdist.searches import one_trial
-from hpcdist.searches.one_trial import OneTrial
+from hpcdist.searches import trials
+from hpcdist.searches.trials import OneTrial
 
 _FAILED: Final = frozenset(state.value for state in JobState if state.is_final) - {JobState.COMPLETED.value}
 
@@ -22,7 +22,7 @@ def find(report: Report, element: str, services: Services) -> OneTrial:
     Raises:
         ConfigError: if the run has no such element.
     """
-    return one_trial.find(report, int(element), accounting.of_jobs(report.run, services), time.time())
+    return trials.find(report, int(element), accounting.of_jobs(report.run, services), time.time())
 
 
 def state_of(found: OneTrial) -> dict[str, Any]:
@@ -42,6 +42,6 @@ def state_of(found: OneTrial) -> dict[str, Any]:
 def _reason(found: OneTrial) -> str:
     """Return why it failed by its output, or why it is in the state of its job."""
     if found.trial.state in _FAILED:
-        return logs.failure_reason(found.job.run.directory, str(found.trial.number))
+        return failures.failure_reason(found.job.run.directory, str(found.trial.number))
     status = found.job.status
     return status.reason if found.trial.state == status.state.value else ""

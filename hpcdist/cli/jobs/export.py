@@ -34,45 +34,28 @@ _file = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 @click.command("export")
 @job_options(several=True)
 @click.option(
-    "--mlflow",
-    "uri",
-    metavar="URI",
+    "--mlflow", "uri", metavar="URI",
     help="Send them to this server of MLflow; what it has is not sent again.",
-)
+)  # fmt: skip
 @click.option(
-    "--tensorboard",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    "--tensorboard", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
     help="Write event files of TensorBoard, a folder a run.",
-)
+)  # fmt: skip
 @click.option(
-    "--csv",
-    metavar="FILE",
-    type=_file,
-    help="Write every value as a line of CSV; - is stdout.",
-)
+    "--csv", metavar="FILE", type=_file, help="Write every value as a line of CSV; - is stdout.",
+)  # fmt: skip
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=_file,
+    "-o", "--output", metavar="FILE", type=_file,
     help="Write a tar archive of models and artifacts, and of what they were made from; - is stdout.",
-)
+)  # fmt: skip
 @click.option(
     "-f", "--follow", "following", is_flag=True, help="With --mlflow: continue until the jobs have ended."
 )
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: tuple[str, ...],
-    runs_dir: Path,
-    json: bool,
-    uri: str | None,
-    tensorboard: Path | None,
-    csv: Path | None,
-    output: Path | None,
-    following: bool,
-) -> None:
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, uri: str | None,
+    tensorboard: Path | None, csv: Path | None, output: Path | None, following: bool,
+) -> None:  # fmt: skip
     """Hand on runs: MLflow, TensorBoard, CSV, or an archive.
 
     JOB is the name of a run or a pattern such as 'train-*', its directory or its job id. The batch system is

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcdist.base.errors import warning
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans, used
+from hpcdist.cli.jobs import runs, used
 from hpcdist.cli.messages import print_problems
 from hpcdist.runs import event_states
 from hpcdist.runs.rundir import Event, Run
@@ -40,7 +40,7 @@ def selected(found: Sequence[Run], name: str | None, since: str | None) -> list[
     Raises:
         BadParameter: if the time is none.
     """
-    after = spans.moment(since) if since else float("-inf")
+    after = show.moment(since) if since else float("-inf")
     return [run for run in found if _made(run) >= after and (name is None or fnmatchcase(run.name, name))]
 
 
@@ -119,7 +119,7 @@ def show_rows(
 
 def _cells(row: IndexRow, *, long: bool) -> tuple[str, ...]:
     record = row.run.record
-    cells = (row.run.name, runs.ids_of(row.run), record.site, row.state, spans.span(row.age))
+    cells = (row.run.name, runs.ids_of(row.run), record.site, row.state, show.span(row.age))
     costs = used.cells(row.cost) if row.cost else ()
     if not long:
         return (*cells, *costs)

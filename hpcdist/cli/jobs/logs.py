@@ -2,62 +2,55 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import Protocol
 
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import operations, runs
-from hpcdist.cli.jobs.follow import Filter, follow
+from hpcdist.cli.jobs import exit_codes, runs
+from hpcdist.cli.jobs.runs import explain
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.runs import attempt_files, logs
+from hpcdist.runs.job_states import Report, status
+from hpcdist.runs.logs import Watch
+from hpcdist.runs.remotes import here
+from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.services import Services
 
 
 @click.command("logs")
 @job_options(several=False)
 @click.option(
-    "-f",
-    "--follow",
-    "following",
-    is_flag=True,
+    "-f", "--follow", "following", is_flag=True,
     help="Follow the output until the job ends; exit with its exit code.",
-)
+)  # fmt: skip
 @click.option("--rank", type=click.IntRange(min=0), help="Print only the output of this rank.")
 @click.option(
-    "--attempt",
-    type=click.IntRange(min=0),
-    metavar="N",
+    "--attempt", type=click.IntRange(min=0), metavar="N",
     help="Print only the output of this attempt; the first one is 0.",
-)
+)  # fmt: skip
 @click.option(
-    "-n",
-    "--lines",
-    "count",
-    type=click.IntRange(min=0),
+    "-n", "--lines", "count", type=click.IntRange(min=0),
     help="Print only the last lines of each log, this many.",
-)
+)  # fmt: skip
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: str,
-    runs_dir: Path,
-    json: bool,
-    following: bool,
-    rank: int | None,
-    attempt: int | None,
-    count: int | None,
-) -> None:
+    ctx: click.Context, jobs: str, runs_dir: Path, json: bool, following: bool, rank: int | None,
+    attempt: int | None, count: int | None,
+) -> None:  # fmt: skip
     """Print the output of a job.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is element 3 of an array.
     Of a pipeline, those of all its operations are printed.
     """
-    if operations.each(ctx, command, runs_dir, jobs, "following", "json"):
+    if runs.each_operation(ctx, command, runs_dir, jobs, "following", "json"):
         return
     if following and (json or count is not None):
         raise click.UsageError("-f cannot be combined with --json or -n.")
@@ -73,7 +66,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following:
         report = follow(run, runs.services(), only, partial(logs.follow, attempt=attempt))
         note(runs.sentence(report))
-        ctx.exit(runs.exit_code_of(report))
+        ctx.exit(exit_codes.of_report(report))
     found = logs.files(run.directory, element)
     written = _written(found, attempt, only, count)
     if json:
@@ -86,11 +79,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 
 def _check_element(element: str, *, following: bool) -> None:
-    """Refuse to follow an element of an array.
-
-    Raises:
-        UsageError: for one.
-    """
+    """Refuse to follow an element of an array."""
     if element and following:
         raise click.UsageError("-f follows all elements of an array; name the run alone.")
 
@@ -135,3 +124,38 @@ def _print(written: Mapping[str, Iterable[str]]) -> bool:
             click.echo(line)
             has_lines = True
     return has_lines
+
+
+# --- Following a job: print its output as it is written, until the job ends
+
+
+Filter = Callable[[Iterable[str]], Iterable[str]]
+
+
+class LogSource(Protocol):
+    """What is followed: yields lines as they are written, until the job is over."""
+
+    def __call__(
+        self, directory: RunDirectory, is_over: Callable[[], bool], sleep: Callable[[float], None]
+    ) -> Iterator[str]:
+        """Yield all lines, and new ones as they come."""
+        ...
+
+
+def follow(
+    run: Run, services: Services, only: Filter = iter, source: LogSource = logs.follow, verb: str = "logs"
+) -> Report:
+    """Print the job's output, or another source of lines, until the job ends; return the report of its end.
+
+    Following stops, too, after a long time without output and without an answer of the batch system.
+    """
+    try:
+        with here.with_tunnels([run], services, note) as pausing:
+            watch = Watch(run, pausing, explain, note)
+            for line in only(watch.observe(source(run.directory, watch.is_over, watch.sleep))):
+                click.echo(line)
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        note(f"the job keeps running; `hpcdist {verb} {run.name} -f` follows it again")
+        raise
+    return watch.report or status([run], services)[0]

@@ -17,12 +17,11 @@ import click
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, did_you_mean, warning
 from hpcdist.cli import show
-from hpcdist.cli.jobs import operations, runs
-from hpcdist.cli.jobs.follow import follow
+from hpcdist.cli.jobs import exit_codes, runs
+from hpcdist.cli.jobs.logs import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.runs import logs
-from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series
@@ -43,14 +42,9 @@ _NO_RECORD: Final = "its program records them with `from hpcdist_tracking import
 )
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: str,
-    runs_dir: Path,
-    json: bool,
-    names: tuple[str, ...],
-    as_csv: bool,
+    ctx: click.Context, jobs: str, runs_dir: Path, json: bool, names: tuple[str, ...], as_csv: bool,
     following: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Show the metrics of a run.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
@@ -59,15 +53,15 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if json + as_csv + following > 1:
         raise click.UsageError("use one of --json, --csv and --follow.")
-    if operations.each(ctx, command, runs_dir, jobs, "following", "json", "as_csv"):
+    if runs.each_operation(ctx, command, runs_dir, jobs, "following", "json", "as_csv"):
         return
     run, element = runs.find_pulled(runs_dir, jobs)
     if element and following:
         raise click.UsageError("--follow shows all elements of an array; name the run alone.")
     if following:
-        report = _follow(run, names)
+        report = follow(run, runs.services(), source=partial(_new_lines, names=names), verb="metrics")
         note(runs.sentence(report))
-        ctx.exit(runs.exit_code_of(report))
+        ctx.exit(exit_codes.of_report(report))
     found = _read(run, names, element)
     if json:
         show.as_json([_summary(key, points) for key, points in found.items()])
@@ -78,11 +72,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 
 def _read(run: Run, names: Sequence[str], element: str) -> Mapping[SeriesKey, Points]:
-    """Return the series of these names, of an element of an array its own.
-
-    Raises:
-        ConfigError: if no metric has a name.
-    """
+    """Return the series of these names, of an element of an array its own."""
     metrics = series.read(run.directory, run.directory.plan())
     print_problems(map(warning, metrics.warnings))
     if not metrics.series:
@@ -170,11 +160,6 @@ def _print_csv(found: Mapping[SeriesKey, Points]) -> None:
         names = (key.job, printable(key.name), key.rank)
         for step, value, time in zip(*points, strict=True):
             lines.writerow((*names, f"{step:.15g}", repr(value), moment(time)))
-
-
-def _follow(run: Run, names: Sequence[str]) -> Report:
-    """Print what each process records as it comes until the job ends; return the report of its end."""
-    return follow(run, runs.services(), source=partial(_new_lines, names=names), verb="metrics")
 
 
 def _new_lines(

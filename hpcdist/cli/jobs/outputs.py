@@ -11,7 +11,7 @@ import click
 
 from hpcdist.base.errors import ConfigError, ExitCode, Problem, warning
 from hpcdist.cli import show
-from hpcdist.cli.jobs import compare, operations, runs
+from hpcdist.cli.jobs import compare, runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs.services import Outdated
@@ -30,25 +30,16 @@ if TYPE_CHECKING:
     "--check", is_flag=True, help="Compare hashes with the recorded ones; exit with 3 if one differs."
 )
 @click.option(
-    "--get",
-    "patterns",
-    metavar="PATTERN",
-    multiple=True,
+    "--get", "patterns", metavar="PATTERN", multiple=True,
     help="Fetch these files of a run on a remote, such as 'model*' or a folder; repeatable.",
-)
+)  # fmt: skip
 @click.option("--models", is_flag=True, help="List the models that runs recorded, with their metrics.")
 @compare.sort_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    jobs: tuple[str, ...],
-    runs_dir: Path,
-    json: bool,
-    check: bool,
-    patterns: tuple[str, ...],
-    models: bool,
-    by: str | None,
-) -> None:
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, check: bool,
+    patterns: tuple[str, ...], models: bool, by: str | None,
+) -> None:  # fmt: skip
     """List the files of a run's outputs, with the recorded hashes.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
@@ -59,7 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if models:
         _list_models(jobs, runs_dir, by, json=json)
         return
-    if operations.each(ctx, command, runs_dir, jobs[0], "json"):
+    if runs.each_operation(ctx, command, runs_dir, jobs[0], "json"):
         return
     run, element = runs.find_pulled(runs_dir, jobs[0])
     remote = _only_remote(run, patterns, element)
@@ -139,10 +130,6 @@ def _only_remote(run: Run, patterns: Sequence[str], element: str) -> dict[str, i
     """Fetch outputs that match these patterns; return the other ones, with their bytes, that are not here.
 
     ``element``: of this one alone. None: the remote does not answer.
-
-    Raises:
-        ConfigError: if a pattern has none, or the run is on this machine.
-        SchedulerError: if its remote does not answer or has not all of them, and something is to be fetched.
     """
     if not run.record.remote:
         if patterns:

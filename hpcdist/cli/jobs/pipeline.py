@@ -11,8 +11,8 @@ import click
 
 from hpcdist.base.tree import Document
 from hpcdist.cli import costs, show
-from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.wait import exit_code, wait
+from hpcdist.cli.jobs import exit_codes, runs
+from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned, remote_or_here
 from hpcdist.loading import machine
@@ -41,11 +41,7 @@ def _request(options: ExperimentOptions, document: Document, runs_dir: Path) -> 
 
 
 def _planned(request: PipelineRequest) -> list[PlannedOperation]:
-    """Plan all operations, and print their warnings and notes.
-
-    Raises:
-        HpcdistError: with the problems of all operations.
-    """
+    """Plan all operations, and print their warnings and notes."""
     found = pipeline_submit.plan(request)
     print_problems(dict.fromkeys(problem for step in found for problem in step.made.problems))
     return found
@@ -224,4 +220,4 @@ def wait_for(found: Sequence[Run]) -> int:
     reports = wait(found, runs.services())
     for report in reports:
         note(runs.sentence(report))
-    return exit_code(reports)
+    return exit_codes.of_reports(reports)

@@ -9,7 +9,7 @@ import click
 
 from hpcdist.base.errors import ExitCode
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.submit import explains_interruption
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
@@ -30,49 +30,30 @@ _CODES: Final = {"passes": ExitCode.OK, "refused": ExitCode.NOT_RESUMED, "unknow
 @file_options
 @runs_dir_option
 @click.option(
-    "--nodes",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
+    "--nodes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
     help="Nodes at most; an experiment on more gets fewer workers.",
-)
+)  # fmt: skip
 @click.option(
-    "--minutes",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
+    "--minutes", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
     help="Time limit of the job; at least twice the notice, and two minutes.",
-)
+)  # fmt: skip
 @click.option(
-    "--mtbf",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="HOURS",
+    "--mtbf", type=click.FloatRange(min=0, min_open=True), metavar="HOURS",
     help="Mean time between failures of a node; default: the site's, else one that was measured elsewhere.",
-)
+)  # fmt: skip
 @click.option(
-    "--seed",
-    type=click.IntRange(min=0, max=30_000),
-    metavar="N",
+    "--seed", type=click.IntRange(min=0, max=30_000), metavar="N",
     help="Seed of the moments; default: a new one.",
-)
+)  # fmt: skip
 @click.option(
     "--report", "is_report", is_flag=True, help="EXP is a run of an earlier rehearsal: report on it."
 )
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    options: ExperimentOptions,
-    runs_dir: Path,
-    nodes: int,
-    minutes: int,
-    mtbf: float | None,
-    seed: int | None,
-    is_report: bool,
-    json: bool,
-) -> None:
+    ctx: click.Context, options: ExperimentOptions, runs_dir: Path, nodes: int, minutes: int,
+    mtbf: float | None, seed: int | None, is_report: bool, json: bool,
+) -> None:  # fmt: skip
     """End a small run on purpose, and check that it resumes.
 
     The experiment runs as it is, on few nodes for some minutes. It gets the signal before a time limit, then
@@ -181,15 +162,12 @@ def _lines(report: Judgement) -> list[tuple[str, str]]:
     if report.write_seconds is None or report.interval is None or report.notice is None:
         return [("checkpoint", "none")]
     saved = "" if report.save_seconds is None else f"; {report.save_seconds:.1f} s after the signal"
-    size = spans.size(report.write_bytes or 0)
+    size = show.size(report.write_bytes or 0)
     hours = f"{report.mtbf.node_hours:.0f} h between failures of a node ({report.mtbf.source})"
     nodes = f"{report.nodes} node{'s' * (report.nodes > 1)}"
     return [
         ("checkpoint", f"{size} in {report.write_seconds:.1f} s{saved}"),
-        ("recommended notice", spans.clock(report.notice)),
-        (
-            "recommended interval",
-            f"{spans.clock(report.interval)} between checkpoints, on {nodes}",
-        ),
+        ("recommended notice", show.clock(report.notice)),
+        ("recommended interval", f"{show.clock(report.interval)} between checkpoints, on {nodes}"),
         ("", f"by the formula of {rehearsal.FORMULA}; {hours}"),
     ]

@@ -11,7 +11,6 @@ import click
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem, bytes_text
 from hpcdist.checks import usage
-from hpcdist.checks.failures import first_failure
 from hpcdist.checks.usage import Used
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
@@ -21,25 +20,21 @@ from hpcdist.cli.options import runs_dir_option
 from hpcdist.runs import accounting, job_states
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.event_states import Attempt
+from hpcdist.runs.failures import first_failure
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.rundir import Run
 from hpcdist.studies import scaling_report
 from hpcdist.tracking import report
-from hpcdist.tracking.report import Content, StudyView
+from hpcdist.tracking.report import Content
 from hpcdist.tracking.report_data import Supplement
 
 
 @click.command("report")
 @click.argument("jobs", metavar="[JOB...]", nargs=-1, shell_complete=completion.runs)
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="report.html",
-    show_default=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; an existing one is replaced.",
-)
+    "-o", "--output", metavar="FILE", default="report.html", show_default=True,
+    type=click.Path(path_type=Path, dir_okay=False), help="File to write; an existing one is replaced.",
+)  # fmt: skip
 @runs_dir_option
 def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     """Write a page about runs, for a browser.
@@ -83,8 +78,7 @@ def content(reports: Sequence[Report], now: float) -> Content:
         ConfigError: if they are too many.
         OSError: if what one recorded cannot be read.
     """
-    studies = [StudyView(*section) for section in scaling_report.sections(reports)]
-    return report.content(reports, now, _supplement, studies)
+    return report.content(reports, now, _supplement, [*scaling_report.sections(reports)])
 
 
 def _supplement(run: Run, attempts: Sequence[Attempt], now: float) -> Supplement:

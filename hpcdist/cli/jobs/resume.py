@@ -20,13 +20,9 @@ from hpcdist.runs import finding
 @override_options[0]
 @override_options[1]
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    jobs: str,
-    runs_dir: Path,
-    json: bool,
-    nodes: int | None,
-    params: tuple[tuple[str, str], ...],
+    jobs: str, runs_dir: Path, json: bool, nodes: int | None, params: tuple[tuple[str, str], ...],
     settings: tuple[tuple[str, str], ...],
-) -> None:
+) -> None:  # fmt: skip
     """Resume a run that ended before its training was finished.
 
     A further job of the same run finds its checkpoints and outputs; of a search or an array, the trials

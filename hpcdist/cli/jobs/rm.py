@@ -11,7 +11,7 @@ import click
 
 from hpcdist.base.errors import ConfigError, HpcdistError, Problem
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs import finding, removing
@@ -69,7 +69,7 @@ def _remove_named(runs_dir: Path, jobs: Sequence[str], *, force: bool, json: boo
     if json:
         show.as_json(_as_data(removed, kept))
     for run, size in () if json else removed:
-        click.echo(f"{run.name}: removed, {spans.size(size)}")
+        click.echo(f"{run.name}: removed, {show.size(size)}")
     for name in pipeline_runs.remove_empty([run for run, _ in removed], whole.values()):
         note(f"{name}: removed, a pipeline without runs")
     return kept, code
@@ -79,7 +79,7 @@ def _remove_old(  # noqa: PLR0913 - as the verb has it
     runs_dir: Path, older: str, *, models: bool, yes: bool, force: bool, json: bool
 ) -> list[Kept]:
     """Return the runs whose removal failed."""
-    before = spans.moment(older)
+    before = show.moment(older)
     there, errors = finding.list_runs(runs_dir)
     runs.warn_unreadable(errors)
     old = [run for run in there if removing.last_used(run) < before]
@@ -97,7 +97,7 @@ def _remove_old(  # noqa: PLR0913 - as the verb has it
     if json:
         show.as_json(_as_data(removed, [*kept, *failed]))
     elif removed:
-        click.echo(f"removed {_count(len(removed))}, {spans.size(sum(size for _, size in removed))}")
+        click.echo(f"removed {_count(len(removed))}, {show.size(sum(size for _, size in removed))}")
     return failed
 
 
@@ -145,18 +145,13 @@ def _print(over: Sequence[Run], kept: Sequence[Kept], nothing: str) -> None:
         note(nothing)
         return
     rows = [
-        (run.name, spans.age(removing.last_used(run)), spans.size(removing.size(run.directory)))
-        for run in over
+        (run.name, show.age(removing.last_used(run)), show.size(removing.size(run.directory))) for run in over
     ]
     show.table(("run", "last used", "size"), rows)
 
 
 def _agreed(count: int) -> bool:
-    """Whether the user agrees to remove so many runs.
-
-    Raises:
-        ConfigError: if there is no terminal to ask.
-    """
+    """Whether the user agrees to remove so many runs."""
     if not sys.stdin.isatty():
         raise ConfigError(Problem("nothing was removed: there is no terminal to ask", hint="use --yes"))
     return click.confirm(f"Remove {_count(count)}?", err=True)

@@ -1,4 +1,4 @@
-"""Shared by the verbs of jobs: finding runs, printing reports, the exit code of a job."""
+"""Shared by the verbs of jobs: finding runs, printing reports."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from hpcdist.base.errors import ConfigError, ExitCode, Problem, SchedulerError, comma_list
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.runs import finding, this_machine
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState
 
 if TYPE_CHECKING:
     from hpcdist.loading.planning import Planned
@@ -241,20 +241,30 @@ def explain(report: Report) -> None:
         note(f"{report.run.name} is {state.value}: {reason}")
 
 
-def exit_code_of(report: Report) -> int:
-    """Return the exit code of a job as `exit_code`; 82 for a search that has further generations."""
-    return exit_code(report.status) or (ExitCode.NOT_OVER if next_generation(report) else 0)
+# --- A verb of one run for each operation of a pipeline
 
 
-def exit_code(status: Status) -> int:
-    """Return the exit code of the job; 5 if the job or its end is unknown, 1 for a failure without a code.
+def each_operation(ctx: click.Context, verb: click.Command, runs_dir: Path, job: str, *single: str) -> bool:
+    """Run a verb for each run of a pipeline, below the name of its operation; return whether it is one.
 
-    143 for a job that ran out of time: batch systems show the program's code, 137, 142, 143 or none then.
+    ``single``: the parameters of the verb that are for one run alone.
+
+    Raises:
+        UsageError: if one of those is given.
     """
-    if status.state is JobState.COMPLETED:
-        return status.exit_code or 0
-    if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN, JobState.VANISHED):
-        return SchedulerError.exit_code
-    if status.state is JobState.TIMEOUT:
-        return ExitCode.TERMINATED
-    return status.exit_code or 1
+    if not finding.pipeline_directory(runs_dir, job):
+        return False
+    from hpcdist.studies.pipeline_runs import find_pipeline  # with what only pipelines need
+
+    stored = find_pipeline(runs_dir, job)
+    whole = [*stored.runs().values()] if stored else []
+    for name in (name for name in single if whole and ctx.params[name]):
+        option = next(max(one.opts, key=len) for one in verb.params if one.name == name)
+        raise click.UsageError(f"{option} is for one run: name an operation, {whole[0].record.operation}.")
+    for run in whole:
+        click.echo(f"==> {run.record.operation} <==")
+        path = str(run.directory.path)
+        ctx.invoke(
+            verb, **(ctx.params | {"jobs": (path,) if isinstance(ctx.params["jobs"], tuple) else path})
+        )
+    return bool(whole)

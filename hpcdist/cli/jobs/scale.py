@@ -17,7 +17,7 @@ from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.base.units import Walltime
 from hpcdist.checks.nodes import all_without_suspects
 from hpcdist.cli import costs, show
-from hpcdist.cli.jobs import runs, submit
+from hpcdist.cli.jobs import exit_codes, runs, submit
 from hpcdist.cli.jobs.report import write as write_file
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, one_line, print_problems
@@ -64,10 +64,9 @@ class Shown(NamedTuple):
     json: bool
 
 
-def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> NodesOption:
+def _nodes(value: str) -> NodesOption:
     """Read ``1,2,4`` or ``workers=1,2,4``; each number counts once, in ascending order."""
-    del ctx, param
-    name, equals, listed = (value or "").rpartition("=")
+    name, equals, listed = value.rpartition("=")
     words = [word.strip() for word in listed.split(",")] if value else []
     if not all(map(_WORD.fullmatch, words)) or (equals and not name.strip()):
         form = "is not a list of numbers of nodes from 1 to 999999, such as 1,2,4 or PARAM=1,2,4."
@@ -78,9 +77,8 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> Nod
     return NodesOption(found, name.strip())
 
 
-def _metric(ctx: click.Context, param: click.Parameter, value: str) -> MetricOption:
+def _metric(value: str) -> MetricOption:
     """Read ``images_per_second``, ``images_per_second:sum`` or ``:first``."""
-    del ctx, param
     name, colon, ranks = value.rpartition(":")
     if colon and ranks == "sum":
         return MetricOption(name, "sum")
@@ -104,12 +102,7 @@ def _plot_file(ctx: click.Context, param: click.Parameter, value: Path | None) -
 
 
 def _check_plot(file: Path, *, is_shown: bool) -> None:
-    """Check that the plot can be written, before anything is submitted.
-
-    Raises:
-        UsageError: if there will be no report.
-        ConfigError: as `scaling_report.check_plotly`, or if the folder does not exist or is not writable.
-    """
+    """Check that the plot can be written, before anything is submitted."""
     if not is_shown:
         raise click.UsageError("--plot needs a report: give --wait as well, or plot the study later.")
     scaling_report.check_plotly()
@@ -120,11 +113,7 @@ def _check_plot(file: Path, *, is_shown: bool) -> None:
 
 
 def _check_report(ctx: click.Context, file: str) -> None:
-    """Refuse a report without a run, and options that a report would ignore.
-
-    Raises:
-        UsageError: if there are any.
-    """
+    """Refuse a report without a run, and options that a report would ignore."""
     if file == "-" or Path(file).is_file() or Path(file).suffix in {".yml", ".yaml"}:
         raise click.UsageError(f"Give numbers of nodes for {file}, such as --nodes 1,2,4.")
     if ignored := given(ctx, lambda name: name not in _OF_REPORT):
@@ -134,11 +123,7 @@ def _check_report(ctx: click.Context, file: str) -> None:
 
 
 def _check_kind(options: ExperimentOptions) -> None:
-    """Check that the file is that of a training.
-
-    Raises:
-        ConfigError: if it is a pipeline, or serves a browser.
-    """
+    """Check that the file is that of a training."""
     document, is_pipeline = pipeline_of(options)
     kind = document.data.get("kind") if document else None
     if document and (is_pipeline or kind in polyaxon.SERVED):
@@ -152,13 +137,13 @@ def _check_kind(options: ExperimentOptions) -> None:
 
 @click.command("scale")
 @file_options
-@click.option("--nodes", metavar="[PARAM=]LIST", callback=_nodes,
+@click.option("--nodes", metavar="[PARAM=]LIST", type=_nodes, default="",
               help="Numbers of nodes, such as 1,2,4,8; PARAM: the param that has this number.")  # fmt: skip
 @click.option("--weak/--strong", "is_weak", default=True, show_default=True,
               help="Whether the problem grows with the nodes or stays the same.")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, MOST), default=1, show_default=True,
               metavar="N", help="Runs of each size.")  # fmt: skip
-@click.option("--metric", default="", metavar="NAME[:sum|:first]", callback=_metric,
+@click.option("--metric", default="", metavar="NAME[:sum|:first]", type=_metric,
               help="The throughput of the job; of several ranks, their sum or the lowest's.")  # fmt: skip
 @click.option("--max-gpu-hours", "most", type=float, callback=_gpu_hours, metavar="HOURS",
               help="Submit nothing if all runs together may take more.")  # fmt: skip
@@ -171,20 +156,10 @@ def _check_kind(options: ExperimentOptions) -> None:
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    options: ExperimentOptions,
-    nodes: NodesOption,
-    is_weak: bool,
-    repeat: int,
-    metric: MetricOption,
-    most: float | None,
-    chain: bool,
-    dry_run: bool,
-    waiting: bool,
-    plot_file: Path | None,
-    runs_dir: Path,
-    json: bool,
-) -> None:
+    ctx: click.Context, options: ExperimentOptions, nodes: NodesOption, is_weak: bool, repeat: int,
+    metric: MetricOption, most: float | None, chain: bool, dry_run: bool, waiting: bool,
+    plot_file: Path | None, runs_dir: Path, json: bool,
+) -> None:  # fmt: skip
     """Run an experiment on several numbers of nodes, and report on it.
 
     The sizes and their cost are shown first. Each size is a run of its own. Without --nodes, EXP is the name
@@ -217,15 +192,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         return
     reports = wait([one.run for one in members], runs.services())
     _report(runs_dir, str(members[0].run.directory.path), shown)
-    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
+    ctx.exit(exit_codes.of_reports(reports))
 
 
 def _planned(options: ExperimentOptions, nodes: NodesOption, runs_dir: Path, *, saves: bool) -> Sizes:
-    """Plan all sizes, without suspect nodes and with the jobs of the runs that they wait for, as `submit`.
-
-    Raises:
-        HpcdistError: as `scaling_plan.plan_sizes`.
-    """
+    """Plan all sizes, without suspect nodes and with the jobs of the runs that they wait for, as `submit`."""
     plan = functools.partial(plan_experiment, awaiting=awaiting_in(runs_dir, saves=saves))
     found = scaling_plan.plan_sizes(options, nodes.numbers, plan, nodes.param)
     plans = all_without_suspects([made for _, made in found], runs_dir)
@@ -241,11 +212,7 @@ def _submit(request: StudyRequest, planned: Sizes, runs_dir: Path, *, json: bool
 
 
 def _report(runs_dir: Path, job: str, shown: Shown) -> None:
-    """Print what the runs of a study have measured so far, and write its plot.
-
-    Raises:
-        ConfigError: if the run is of no study, the throughput is not known, or the plot cannot be written.
-    """
+    """Print what the runs of a study have measured so far, and write its plot."""
     study, found = scaling_runs.find_study(runs_dir, job)
     reports = job_states.status([one.run for one in found], runs.services())
     pairs = zip(reports, (one.member for one in found), strict=True)
@@ -255,16 +222,13 @@ def _report(runs_dir: Path, job: str, shown: Shown) -> None:
     else:
         _print_result(result)
     if shown.plot_file:
-        _write_plot(shown.plot_file, result)
-
-
-def _write_plot(file: Path, result: StudyResult) -> None:
-    figure = scaling_report.figure(result)
-    if figure:
-        write_file(file, scaling_report.plot_page(figure).encode())
-        note(f"{file} shows it; open it in a browser")
-    else:
-        note(f"{file} is not written: nothing was measured yet")
+        file = shown.plot_file
+        figure = scaling_report.figure(result)
+        if figure:
+            write_file(file, scaling_report.plot_page(figure).encode())
+            note(f"{file} shows it; open it in a browser")
+        else:
+            note(f"{file} is not written: nothing was measured yet")
 
 
 # --- Output
@@ -294,7 +258,8 @@ def _print_plan(found: Sequence[SizeCost]) -> None:
             for size in found
         ],
     )
-    gpu_hours, node_hours = (_hours(scaling_plan.total(hours)) for hours in _columns(found))
+    gpu_hours = _hours(scaling_plan.total(size.gpu_hours for size in found))
+    node_hours = _hours(scaling_plan.total(size.node_hours for size in found))
     runs = sum(size.runs for size in found)
     attempts = max((size.each.attempts for size in found if size.each), default=1)
     each = f" of up to {attempts} attempts each" if attempts > 1 else ""
@@ -303,10 +268,6 @@ def _print_plan(found: Sequence[SizeCost]) -> None:
     )
     if charge := scaling_plan.total_charge(found).lines.get("charge"):
         click.echo(f"charge: {charge}")
-
-
-def _columns(found: Sequence[SizeCost]) -> tuple[list[float | None], list[float | None]]:
-    return [size.gpu_hours for size in found], [size.node_hours for size in found]
 
 
 def _hours(hours: float | None) -> str:

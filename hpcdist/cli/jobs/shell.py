@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from hpcdist.base.command import Command
+from hpcdist.base.errors import Problem, SchedulerError
 from hpcdist.base.shell import Shell
 from hpcdist.base.words import quote
 from hpcdist.cli.jobs import runs
@@ -16,7 +18,11 @@ from hpcdist.cli.options import experiment_and_command, runs_dir_option
 from hpcdist.cli.session import planned
 from hpcdist.loading import planning as plans
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.runs import requests, shells
+from hpcdist.runs import job_states, requests, rundir
+from hpcdist.runs.rundir import Phase, Run
+from hpcdist.runs.services import Services
+from hpcdist.runs.submission import create_run
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import ShellRequest, Submission
 
 
@@ -38,9 +44,31 @@ def command(ctx: click.Context, options: ExperimentOptions, runs_dir: Path, comm
     request = request._replace(mark=f"shell {json.dumps(command)}")
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     wanted = ShellRequest(Submission("", "", ""), made.plan.directives, terminal)
-    prepared = shells.prepare(request, runs_dir, services, wanted)
-    note(f"{prepared.run.name} waits for {made.plan.summary} on site {request.site}; Ctrl-C gives up")
-    if prepared.by_user:
-        script = f"exec bash {quote(prepared.run.directory.script)}"
+    scheduler = schedulers.get(request.scheduler)
+    has_program = scheduler.shell(wanted) is not None
+    if not has_program:
+        scheduler.login_shell(wanted)  # raises before a run is made
+    run, code = create_run(request, runs_dir, services)
+    submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
+    at = rundir.timestamp(services.now())
+    run = services.update(run, phase=Phase.SUBMITTING, submitted_at=at, clock=services.host)
+    note(f"{run.name} waits for {made.plan.summary} on site {request.site}; Ctrl-C gives up")
+    if not has_program:
+        script = f"exec bash {quote(run.directory.script)}"
         note(f"{request.scheduler} starts your login shell alone; type there: {script}")
-    ctx.exit(shells.attached(prepared, services, Shell().attach))
+    wanted = wanted._replace(submission=submission)
+    start = scheduler.shell(wanted) or scheduler.login_shell(wanted)
+    ctx.exit(_attached(run, start.in_folder(code.folder), services))
+
+
+def _attached(run: Run, command: Command, services: Services) -> int:
+    """Run the command to its end; record the job that it made, and return its exit code."""
+    code = Shell().attach(command)
+    [run], answered = job_states.find_lost_jobs([run], services)
+    if run.job:
+        services.try_update(run, phase=Phase.SUBMITTED)
+        return code
+    message = f"{command.argv[0]} ended with exit code {code}, and there was no allocation"
+    if answered:
+        services.try_update(run, phase=Phase.REFUSED, message=message)
+    raise SchedulerError(Problem(message, hint="its own messages are above"))

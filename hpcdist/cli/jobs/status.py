@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,9 +13,12 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.options import given, job_options
 from hpcdist.runs import event_states, finding
 from hpcdist.runs.rundir import Run, timestamp
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.job import JobState
 
 if TYPE_CHECKING:
     from hpcdist.runs.job_states import Report
+    from hpcdist.runs.services import Services
 
 
 _RUNNING: Final = "running"
@@ -124,17 +127,36 @@ def _note_servers(running: Sequence[Run]) -> None:
 
 def _states(found: Sequence[tuple[Run, str]], *, when: bool) -> Iterator[dict[str, Any]]:
     """Yield the states of these runs and elements, by one query for all; ``when``: and of those that wait."""
-    from hpcdist.runs import job_states, starts  # with what asks batch systems, only where there is a job
+    from hpcdist.runs import job_states  # with what asks batch systems, only where there is a job
 
     services = runs.services()
     named = {run.directory: run for run, _ in found}
     reports = dict(zip(named, job_states.status([*named.values()], services), strict=True))
-    expected = starts.expected(reports.values(), services) if when else {}
+    expected = _expected_starts(reports.values(), services) if when else {}
     for run, element in found:
         report = reports[run.directory]
         state = _of_element(report, element) if element else runs.report_of(report)
         at = expected.get(report.run.record.job_id or "")
         yield state | ({"start": None if at is None else timestamp(at)} if when else {})
+
+
+def _expected_starts(reports: Iterable[Report], services: Services) -> Mapping[str, float]:
+    """Return times in seconds since 1970 by job id, of the jobs that wait and have an estimate.
+
+    One query to each batch system; one that does not answer has no estimates.
+    """
+    waiting: dict[tuple[str, str], list[Run]] = {}
+    for report in reports:
+        if report.status.state is JobState.PENDING and report.run.job:
+            where = report.run.record.remote, report.run.record.scheduler
+            waiting.setdefault(where, []).append(report.run)
+    found: dict[str, float] = {}
+    for (_, name), group in waiting.items():
+        if starts := schedulers.get(name).starts:
+            jobs, runner = [run.job for run in group if run.job], services.at(group).runner
+            for command in starts.commands(jobs):
+                found.update(starts.read(runner.run(command), jobs))
+    return found
 
 
 def _of_element(report: Report, element: str) -> dict[str, Any]:

@@ -12,15 +12,15 @@ import click
 
 from hpcdist.base.words import quote
 from hpcdist.cli import costs, show
-from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.follow import follow
+from hpcdist.cli.jobs import exit_codes, runs
+from hpcdist.cli.jobs.logs import follow
 from hpcdist.cli.jobs.wait import print_reasons, wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
 from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_or_here
 from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import job_code, requests, rundir, submission, this_machine
+from hpcdist.runs import requests, rundir, submission, this_machine
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.submission import SubmitOutput, SubmitRequest, submit_command
@@ -34,11 +34,9 @@ from hpcdist.script import runtime
 @on_option
 @runs_dir_option
 @click.option(
-    "--follow",
-    "following",
-    is_flag=True,
+    "--follow", "following", is_flag=True,
     help="Follow the job's output until it ends; exit with its exit code.",
-)
+)  # fmt: skip
 @click.option("--wait", "waiting", is_flag=True, help="Wait for the job to end; exit with its exit code.")
 @click.option(
     "--dry-run", is_flag=True, help="Print the files and the command of the submission; do nothing."
@@ -49,15 +47,9 @@ from hpcdist.script import runtime
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    ctx: click.Context,
-    options: ExperimentOptions,
-    runs_dir: Path,
-    following: bool,
-    waiting: bool,
-    dry_run: bool,
-    again: bool,
-    json: bool,
-) -> None:
+    ctx: click.Context, options: ExperimentOptions, runs_dir: Path, following: bool, waiting: bool,
+    dry_run: bool, again: bool, json: bool,
+) -> None:  # fmt: skip
     """Submit an experiment as a batch job."""
     if following and json:
         raise click.UsageError("--follow cannot be combined with --json; use --wait.")
@@ -74,7 +66,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:
-        prepare = functools.partial(job_code.prepared, made, runner=services.runner, dry=True)
+        prepare = functools.partial(requests.prepared_code, made, runner=services.runner, dry=True)
         request = request._replace(code=prepare)
         _dry_run(remote.dry(request) if remote else request, runs_dir, json=json)
         return
@@ -175,7 +167,7 @@ def _follow_or_wait(ctx: click.Context, run: Run, *, following: bool, json: bool
         show.as_json(runs.report_of(report))
     else:
         note(runs.sentence(report))
-    ctx.exit(runs.exit_code_of(report))
+    ctx.exit(exit_codes.of_report(report))
 
 
 def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:

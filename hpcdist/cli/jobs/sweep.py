@@ -15,7 +15,7 @@ from hpcdist.base.errors import ConfigError, HpcdistError, Problem, comma_list
 from hpcdist.base.words import quote
 from hpcdist.checks.usage import hours, hours_text
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import exit_codes, runs
 from hpcdist.cli.messages import note, one_line, printable
 from hpcdist.cli.options import job_options
 from hpcdist.runs import cancelling, elements, finding, job_states, search_progress
@@ -47,7 +47,7 @@ def summary(shown: Look) -> str:
     if reached.gpu_hours:
         parts.append(f"{reached.gpu_hours:.2f} GPU-hours so far")
     if reached.left is not None:
-        parts.append(f"about {spans.clock(reached.left)} left")
+        parts.append(f"about {show.clock(reached.left)} left")
     if shown.waits_for:
         parts.append(f"waits for {one_line(comma_list([*shown.waits_for]))}")
     if search_progress.awaiting_next(shown.report):
@@ -149,7 +149,7 @@ def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, follo
         raise click.UsageError("use one of --json and --follow.")
     run = finding.find(runs_dir, jobs)
     if following:
-        ctx.exit(runs.exit_code_of(_follow(run).report))
+        ctx.exit(exit_codes.of_report(_follow(run).report))
     shown = progress.look(run, runs.services(), _trials_of(run))
     if json:
         show.as_json(as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})
@@ -282,9 +282,6 @@ def _submit_advancing_job(
     """Submit the job that starts when all jobs of the run have ended, and that submits itself again.
 
     ``options`` and ``batch``: of the search, whose site and settings it keeps.
-
-    Raises:
-        HpcdistError: as ``submit`` does.
     """
     from hpcdist.base import source
     from hpcdist.cli.jobs.submit import submit_run
@@ -320,11 +317,7 @@ def _note_job(run: Run) -> None:
 
 
 def _search(runs_dir: Path, name: str, verb: str) -> Run:
-    """Return a search whose trials a verb may change here.
-
-    Raises:
-        ConfigError: if there is no such search, or it is on a remote.
-    """
+    """Return a search whose trials a verb may change here."""
     run = finding.find(runs_dir, name)
     _trials_of(run)
     runs.check_here(run, f"sweep {verb}")
@@ -332,11 +325,7 @@ def _search(runs_dir: Path, name: str, verb: str) -> Run:
 
 
 def _trials_of(run: Run) -> Params:
-    """Return the params of the trials of a search.
-
-    Raises:
-        ConfigError: if the run has none, or a table of them is damaged.
-    """
+    """Return the params of the trials of a search."""
     if known := trial_params.whole(run):
         return known
     raise ConfigError(trials.no_trials(run))
@@ -362,7 +351,7 @@ def _row(trial: TrialState, names: list[str]) -> tuple[str, ...]:
         str(trial.number),
         trial.state,
         "-" if attempt is None or attempt.exit_code is None else str(attempt.exit_code),
-        "-" if elapsed is None else spans.clock(elapsed),
+        "-" if elapsed is None else show.clock(elapsed),
         hours_text(trial.gpu_seconds or None) or "-",
         *(show.value(trial.params, name) for name in names),
     )

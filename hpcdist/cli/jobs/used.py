@@ -9,7 +9,6 @@ import click
 
 from hpcdist.checks.usage import Consumption, NodeUse, Used, hours, hours_text, mean, total
 from hpcdist.cli import show
-from hpcdist.cli.jobs import spans
 
 HEADS: Final = ("queued", "elapsed", "GPU-hours", "CPU-hours", "CPUs busy", "memory")
 """The heads of `cells`."""
@@ -21,11 +20,11 @@ _MOST_NODES: Final = 16
 
 def cells(cost: Consumption) -> tuple[str, ...]:
     """Return a cost under ``HEADS``; ``-`` is unknown."""
-    times = [None if at is None else spans.clock(at) for at in (cost.waited, cost.elapsed)]
+    times = [None if at is None else show.clock(at) for at in (cost.waited, cost.elapsed)]
     in_hours = map(hours_text, (cost.gpu_seconds, cost.cpu_seconds))
     share = None if cost.cpu_share is None else f"{cost.cpu_share:.0%}"
     memory = cost.total_memory or cost.max_memory
-    found = (*times, *in_hours, share, None if memory is None else spans.size(memory))
+    found = (*times, *in_hours, share, None if memory is None else show.size(memory))
     return tuple("-" if cell is None else cell for cell in found)
 
 
@@ -66,7 +65,7 @@ def _row(node: NodeUse) -> tuple[str, ...]:
         str(len(node.gpus)),
         "-" if node.use is None else f"{node.use:.0f}%",
         "-" if idle is None else f"{idle:.0%}",
-        "-" if memory is None else spans.size(memory << 20),
+        "-" if memory is None else show.size(memory << 20),
         "-" if node.cpu is None else f"{node.cpu:.0f}%",
     )
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from hpcdist.base.errors import ExitCode, HpcdistError, WaitTimeout
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import exit_codes, runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.runs import logs, search_progress
+from hpcdist.runs import failures, search_progress
 from hpcdist.runs.job_states import Report
 from hpcdist.runs.remotes import here
-from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.submission import SubmitOutput
 from hpcdist.runs.waiting import with_time_limit
@@ -26,11 +26,9 @@ from hpcdist.searches.progress import OnStuck
 @click.command("wait")
 @job_options(several=True)
 @click.option(
-    "--timeout",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS",
     help=f"Stop waiting after this time; exit with {ExitCode.TIMEOUT:d}.",
-)
+)  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, timeout: float | None
@@ -49,18 +47,7 @@ def command(
         ctx.exit(ExitCode.TIMEOUT)
     print_reasons(reports)
     runs.show_states([*map(runs.report_of, reports)], json=json)
-    ctx.exit(exit_code(reports) or code)
-
-
-def exit_code(reports: Sequence[Report]) -> int:
-    """Return the exit code of the first one that failed, of those that were needed; else 0."""
-    unneeded: set[RunDirectory] = set()
-    if any(report.run.record.operation for report in reports):
-        from hpcdist.studies.pipeline_runs import unneeded_runs  # rarely needed
-
-        unneeded = unneeded_runs(reports)
-    needed = (report for report in reports if report.run.directory not in unneeded)
-    return next(filter(None, map(runs.exit_code_of, needed)), 0)
+    ctx.exit(exit_codes.of_reports(reports) or code)
 
 
 def wait(
@@ -102,7 +89,7 @@ def _explain(report: Report) -> None:
     """Print why a job does not run, or, from its log, why it failed; how one goes on after its time limit."""
     runs.explain(report)
     run, state = report.run, report.status.state
-    if state is JobState.FAILED and (why := logs.failure_reason(run.directory)):
+    if state is JobState.FAILED and (why := failures.failure_reason(run.directory)):
         note(f"{run.name}: {why}")
     elif state is JobState.TIMEOUT and not run.record.operation:
         note(f"{run.name} met its time limit; `hpcdist resume {run.name}` goes on with it")

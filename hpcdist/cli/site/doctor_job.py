@@ -28,7 +28,7 @@ from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.session import planned
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.planner.pools import Pool, pools
+from hpcdist.planner.pools import pools
 from hpcdist.runs import cancelling, job_states, logs, requests, waiting
 from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.job_states import Report
@@ -135,7 +135,8 @@ def sizes(site: Site, wanted: CheckJobOptions) -> Iterator[tuple[str, str]]:
     Without a batch system, the replicas share this host.
     """
     yield "environment.replicas.n_workers", str(wanted.nodes - 1)
-    pool = _pool(site, wanted.partition)
+    found = pools(site)
+    pool = next((pool for pool in found if pool.partition == wanted.partition), found[0])
     alone = not schedulers.get(site.scheduler).is_batch_system
     gpus = wanted.gpus if wanted.gpus is not None else 0 if alone else pool.gpus or 0
     amounts = {"gpu": gpus} if gpus else {}
@@ -160,11 +161,6 @@ def _pmi(site: Site) -> Iterator[tuple[str, str]]:
 def _walltime(tried: Sequence[Candidate]) -> Iterator[tuple[str, str]]:
     if len(tried) > 1:
         yield "batch.walltime", f'"{walltime(tried)}"'
-
-
-def _pool(site: Site, partition: str | None) -> Pool:
-    found = pools(site)
-    return next((pool for pool in found if pool.partition == partition), found[0])
 
 
 def _with_programs(files: Mapping[str, str], tried: Sequence[Candidate]) -> dict[str, str]:
@@ -199,7 +195,13 @@ def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Ite
     hint = "" if well else f"read `hpcdist logs {run.name}`"
     detail = sentence(report) if well else f"{sentence(report)}: {_last_line(run.directory)}"
     yield CheckFinding("job", "job", "ok" if well else "error", detail, hint)
-    found = _read(run.directory, made.plan.placement.size, services)
+    names = {rank: f"outputs/task.{rank}.json" for rank in range(made.plan.placement.size)}
+    for _ in range(_RECORD_TIMEOUT):
+        if all((run.directory.path / name).exists() for name in names.values()):
+            break
+        services.sleep(1)
+    read = {rank: read_file(run.directory, name, TaskRecord) for rank, name in names.items()}
+    found = {rank: task for rank, task in read.items() if task}
     yield from job_findings(CheckJob(run.name, made.machine.site, made.plan, found))
     yield from bandwidth_findings(found.get(0), made.machine.site.measured)
 
@@ -207,17 +209,6 @@ def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Ite
 def _last_line(directory: RunDirectory) -> str:
     lines = (line for file in logs.files(directory) for line in logs.tail(file, _TAIL_LINES))
     return ([line for line in lines if line.strip()] or ["its log is empty"])[-1]
-
-
-def _read(directory: RunDirectory, size: int, services: Services) -> dict[int, TaskRecord]:
-    """Return the records that the tasks wrote, by rank."""
-    names = {rank: f"outputs/task.{rank}.json" for rank in range(size)}
-    for _ in range(_RECORD_TIMEOUT):
-        if all((directory.path / name).exists() for name in names.values()):
-            break
-        services.sleep(1)
-    read = {rank: read_file(directory, name, TaskRecord) for rank, name in names.items()}
-    return {rank: task for rank, task in read.items() if task}
 
 
 # --- Its nodes: how many, or which

@@ -31,12 +31,10 @@ def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
 
 @_verb("list")
 @click.option(
-    "--old",
-    metavar="MONTHS",
-    type=click.IntRange(0, 1200),
+    "--old", metavar="MONTHS", type=click.IntRange(0, 1200),
     help="List only the pages behind each site that were last read, or are themselves from, "
     "more than so many months ago.",
-)
+)  # fmt: skip
 def list_sites(site_path: tuple[str, ...], json: bool, old: int | None) -> None:
     """List all sites."""
     files = resources.site_files(resources.site_folders(site_path))
@@ -114,10 +112,10 @@ def check_site(file: str, site_path: tuple[str, ...], measured: bool, runs_dir: 
 
     The exit code is 0 if it can be used, and 2 otherwise.
     """
-    from hpcdist.cli.site import sites_check, sites_measured
+    from hpcdist.cli.site import sites_check
 
     if measured:
-        file = sites_measured.write(file, site_path, runs_dir)
+        file = sites_check.write(file, site_path, runs_dir)
     if json:
         with collect(show.problems_as_json):
             sites_check.check(file, site_path)
@@ -129,11 +127,9 @@ def check_site(file: str, site_path: tuple[str, ...], measured: bool, runs_dir: 
 @click.argument("name")
 @click.option("--scheduler", metavar="NAME", help="Batch system to query; default: detected.")
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
+    "-o", "--output", metavar="FILE",
     help="File to write; default: in the first directory of `sites path`; -: print it.",
-)
+)  # fmt: skip
 @site_path_option
 def init_site(name: str, scheduler: str | None, output: str | None, site_path: tuple[str, ...]) -> None:
     """Write a site file from the batch system's answers.

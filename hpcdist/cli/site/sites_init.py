@@ -155,8 +155,7 @@ def _fabric(host: HostFacts) -> Iterator[str]:
     names = ", ".join(host.interfaces) or "none"
     seen = f"interfaces of {host.host}: {names}"
     yield from _unknown(
-        f"{seen}; compute nodes may have others (`ip -br link` in a job)",
-        f"fabric: {_yaml(_likely(host))}",
+        f"{seen}; compute nodes may have others (`ip -br link` in a job)", f"fabric: {_yaml(_likely(host))}"
     )
 
 

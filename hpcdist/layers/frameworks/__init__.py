@@ -1,6 +1,6 @@
 """Frameworks: what each requires of the launch, its variables, and the checks of its part of the file.
 
-torch    PyTorch, and DeepSpeed, Lightning and Accelerate on top of it
+torch    PyTorch, torchrun with its address, and DeepSpeed, Lightning and Accelerate on top of it
 horovod tensorflow    one framework each
 jax_mpi_mxnet_ray    JAX, MPI, MXNet, Ray
 """

@@ -5,8 +5,7 @@ except outputs, which are fetched, and code.
 
 connection    one connection of ssh for all sessions; why it fails, as sentences
 channel program    one round trip: what is sent to the shell there, and what comes back
-mirror    states and small files come back
 fetching    outputs come back
 tunnels    what jobs there serve is reached here
-machines here    the remotes of the user's config, as runners
+machines here    the remotes of the user's config, as runners; states and small files come back
 """

@@ -283,7 +283,13 @@ def _sent(channel: Channel, run: Run, line: str, wanted: Callable[[Path], bool])
     """Send these files of the run directory to the line, which unpacks them."""
     with tempfile.TemporaryDirectory(prefix="hpcdist-") as work:
         archive = Path(work, "run.tar")
-        _pack(run, archive, wanted)
+        with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+            for path in filter(wanted, sorted(run.directory.path.iterdir())):
+                tar.add(path, path.name, filter=_anonymous)
+            mark = tarfile.TarInfo(_WHOLE)
+            token = run.record.token.encode()
+            mark.size, mark.mode = len(token), 0o600
+            tar.addfile(mark, io.BytesIO(token))
         timeout = _SENDING + archive.stat().st_size / _SLOWEST
         words = _words(channel.call([line], timeout, "(received|taken|unwritten) ", data=archive))
     remote = channel.connection.name
@@ -327,17 +333,6 @@ def begin_with(channel: Channel, source: str, run: Run) -> None:
 def _words(sections: Sequence[Section]) -> dict[str, str]:
     """Return the words of each section by its kind; a message may have several lines."""
     return {section.kind: f"{section.words}\n{section.text}".strip() for section in sections}
-
-
-def _pack(run: Run, archive: Path, wanted: Callable[[Path], bool]) -> None:
-    """Write files of a run directory into an archive, without owners; the last one marks it as whole."""
-    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
-        for path in filter(wanted, sorted(run.directory.path.iterdir())):
-            tar.add(path, path.name, filter=_anonymous)
-        mark = tarfile.TarInfo(_WHOLE)
-        token = run.record.token.encode()
-        mark.size, mark.mode = len(token), 0o600
-        tar.addfile(mark, io.BytesIO(token))
 
 
 def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -13,16 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.schedulers import INSTALLATIONS, answers, hostlist
-from hpcdist.schedulers.base import (
-    Accounting,
-    BatchSystem,
-    NodeRequest,
-    Nodes,
-    Query,
-    ShellRequest,
-    Submission,
-)
+from hpcdist.schedulers import INSTALLATIONS, answers, base, hostlist
 from hpcdist.schedulers.job import Job, JobState, Status, Usage
 
 # --- Ids: 64-bit numbers, which Flux writes in base 58 after U+0192, or after ``f`` in a plain locale
@@ -79,7 +70,7 @@ _NEVER_RAN: Final = -128
 _HELD: Final = 0
 
 
-class Listing(Query):
+class Listing(base.Query):
     """The latest jobs of this user, in all states."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002 - it names all
@@ -91,7 +82,7 @@ class Listing(Query):
         return _read(completed, jobs)
 
 
-class ById(Query):
+class ById(base.Query):
     """A job that the listing no longer shows; if Flux has forgotten it, the answer is an error."""
 
     one_by_one: Final = True
@@ -178,7 +169,7 @@ def _reason(record: Mapping[str, Any], state: JobState, exception: Mapping[str, 
 # Sources: flux-jobs(1); answers of flux-core 0.88.
 
 
-class FluxAccounting(Accounting):
+class FluxAccounting(base.Accounting):
     """The job by its id."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -267,7 +258,7 @@ _LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|
 """Errors of a lost answer (I/O, pipe, protocol, network): the job may exist."""
 
 
-class Flux(BatchSystem):
+class Flux(base.BatchSystem):
     """Flux as a scheduler; jobs are found again by their attribute ``user.hpcdist``, ``hpcdist:TOKEN``.
 
     The word before the token keeps Flux from reading it as JSON: ``123e4567`` would become another number.
@@ -281,7 +272,7 @@ class Flux(BatchSystem):
     node_flags = ("--requires",)
     accounting = FluxAccounting()
 
-    def submit(self, submission: Submission) -> Command:
+    def submit(self, submission: base.Submission) -> Command:
         """Return the flux command; its options override the script's."""
         token = f"--setattr=user.hpcdist=hpcdist:{submission.token}"
         after = (f"--dependency=afterany:{job}" for job in submission.after)
@@ -305,7 +296,7 @@ class Flux(BatchSystem):
         rows = (_FOUND.fullmatch(line.strip()) for line in completed.stdout.splitlines())
         return {row[2]: job_id for row in rows if row and (job_id := plain_id(row[1]))}
 
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[base.Query, ...]:
         """Return the listing, and the query for one job that is no longer in it."""
         return Listing(), ById()
 
@@ -313,7 +304,7 @@ class Flux(BatchSystem):
         """Return the node that the exception of a job names, which may be up again by now."""
         return tuple(LOST_NODE.findall(status.reason)) if status.state is JobState.NODE_FAIL else ()
 
-    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+    def inside(self, nodes: base.Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one ``flux exec`` in the job's own instance, whose ranks are its nodes; it has no terminal.
 
         flux proxy joins its words by spaces for the user's shell on this machine (src/cmd/builtin/proxy.c).
@@ -323,15 +314,15 @@ class Flux(BatchSystem):
         line = answers.line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
         yield Command(("flux", "proxy", nodes.job, line), keep_environment=("LC_ALL",))
 
-    def shell(self, request: ShellRequest) -> Command:
+    def shell(self, request: base.ShellRequest) -> Command:
         """Return ``flux alloc``, whose program is the first one of the instance (flux-alloc(1))."""
         token = f"--setattr=user.hpcdist=hpcdist:{request.submission.token}"
         words = ("flux", "alloc", token, *answers.options(request.directives))
         return Command((*words, "bash", request.submission.script), keep_environment=("LC_ALL",))
 
-    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+    def request_nodes(self, names: Sequence[str]) -> base.NodeRequest:
         """Name the candidates, without brackets, which mean a choice in constraints (flux-batch(1))."""
-        return NodeRequest(constraint=f"host:{','.join(names)}")
+        return base.NodeRequest(constraint=f"host:{','.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that ends these jobs by TERM, and KILL 5 s later; ended jobs are no failure."""

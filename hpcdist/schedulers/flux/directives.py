@@ -201,11 +201,7 @@ def syntax_of(_site: Site) -> DirectiveSyntax:
 
 
 def _directory(path: str) -> str:
-    """Return the path.
-
-    Raises:
-        PlanError: for one that flux batch would take for a template.
-    """
+    """Return the path."""
     if "{{" in path:
         raise PlanError(f"flux batch takes the braces of {path} for a template; choose another directory")
     return path

@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import SchedulerError
 from hpcdist.plan.values import Origin
-from hpcdist.schedulers import INSTALLATIONS, answers
-from hpcdist.schedulers.base import (
-    Accounting,
-    ArrayLimit,
-    BatchSystem,
-    NodeRequest,
-    Nodes,
-    Query,
-    ShellRequest,
-    Submission,
-)
+from hpcdist.schedulers import INSTALLATIONS, answers, base
 from hpcdist.schedulers.job import (
     Job,
     JobState,
@@ -169,7 +159,7 @@ def status(word: str, code: str = "", why: str = "", pending: str = "", source: 
     return Status(state, word, number, reason.strip(" ;\n"), source)
 
 
-class Bjobs(Query):
+class Bjobs(base.Query):
     """All of this user's jobs at once; bjobs forgets after CLEAN_PERIOD, an hour by default."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002
@@ -196,7 +186,7 @@ def _of_row(row: Mapping[str, str], token: str) -> Status:
     return status(row["stat"], row.get("exit_code", ""), *reasons)
 
 
-class Bhist(Query):
+class Bhist(base.Query):
     """The history of one job, from all the logs that LSF keeps."""
 
     one_by_one: Final = True
@@ -251,7 +241,7 @@ def tokens(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
 _COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
 
 
-class LsfAccounting(Accounting):
+class LsfAccounting(base.Accounting):
     """The job, or each element of an array."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -328,12 +318,12 @@ _DOUBTS: Final = re.compile(
 _USAGE: Final = re.compile(r"illegal option|[Uu]sage: bsub|Illegal job name|option requires|[Bb]ad option")
 
 
-class Lsf(BatchSystem):
+class Lsf(base.BatchSystem):
     """LSF as a scheduler; jobs are found again by their description, ``hpcdist:TOKEN``."""
 
     name = "lsf"
     directive_module = "hpcdist.schedulers.lsf.directives"
-    array_limit = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
+    array_limit = base.ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
     orphan_directive = "-ti"
     installation = INSTALLATIONS["lsf"]
     open_mpi_support = "LSF"
@@ -359,7 +349,7 @@ class Lsf(BatchSystem):
         yield BY_STDIN if by_stdin else BY_NAME, Origin("site", plan.identity.site, "lsf.submit")
         yield from super().header(plan, run_dir)
 
-    def submit(self, submission: Submission) -> Command:
+    def submit(self, submission: base.Submission) -> Command:
         """Return the bsub command; a comment in the script tells whether bsub reads it by name."""
         after = ("-w", " && ".join(f"ended({job})" for job in submission.after)) if submission.after else ()
         words = ("bash", "-c", _SUBMIT, "hpcdist", f"hpcdist:{submission.token}", submission.script, *after)
@@ -389,11 +379,11 @@ class Lsf(BatchSystem):
         """Return job ids by token."""
         return tokens(records(completed))
 
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[base.Query, ...]:
         """Return bjobs and bhist, in this order."""
         return Bjobs(), Bhist()
 
-    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+    def inside(self, nodes: base.Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an lsrun for each node, which runs outside the job: blaunch works only inside.
 
         The source is the manual of 10.1 alone; sites may have disabled it (LSF_DISABLE_LSRUN).
@@ -402,15 +392,15 @@ class Lsf(BatchSystem):
             argv = ("lsrun", *(["-P"] if terminal else []), "-m", name, *words)
             yield Command(argv, drop_environment=DROP, keep_environment=("LC_ALL",))
 
-    def shell(self, request: ShellRequest) -> Command:
+    def shell(self, request: base.ShellRequest) -> Command:
         """Return ``bsub -I``, ``-Is`` for a terminal; it ends with the job's exit code (bsub(1))."""
         token = ("-Jd", f"hpcdist:{request.submission.token}")
         words = ("bsub", "-Is" if request.terminal else "-I", *token, *answers.options(request.directives))
         return Command((*words, "bash", request.submission.script), (), DROP, ("LC_ALL",))
 
-    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+    def request_nodes(self, names: Sequence[str]) -> base.NodeRequest:
         """Name the candidates: as many as the job has hosts, so that it gets all (bsub(1), ``-m``)."""
-        return NodeRequest(f"-m '{' '.join(names)}'")
+        return base.NodeRequest(f"-m '{' '.join(names)}'")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the bkill command, for which a job that is over is no failure."""

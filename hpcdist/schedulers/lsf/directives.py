@@ -97,16 +97,12 @@ def request_problems(job: JobSpec) -> Iterator[Problem]:
     if array is not None and 0 in (array.at_once, *(part.first for part in array.ranges)):
         message = f"LSF counts array elements from 1: {str(array)!r}"
         yield Problem(message, ("batch", "array"), "write 1-10, 1-10%2")
-    yield from _dependency_problems(job)
-    yield from _signal_problems(job)
-    yield from mail_problems(job, "LSF", _MAIL)
-
-
-def _dependency_problems(job: JobSpec) -> Iterator[Problem]:
     for wait in (wait for one in job.request.dependency for wait in one.conditions):
         if not _can_wait(wait):
             hint = f"write an id, or {', '.join(f'{name}:ID' for name in _CONDITIONS)}"
             yield Problem(f"LSF has no way to wait for {str(wait)!r}", ("batch", "dependency"), hint)
+    yield from _signal_problems(job)
+    yield from mail_problems(job, "LSF", _MAIL)
 
 
 def _signal_problems(job: JobSpec) -> Iterator[Problem]:
@@ -123,9 +119,7 @@ def _signal_problems(job: JobSpec) -> Iterator[Problem]:
         yield Problem(message, path, "set `batch.walltime`")
 
 
-FIELDS: Final = flags.by_flag(flags.KEYS, "lsf") | {
-    "-alloc_flags": "lsf.alloc_flags of the site file",
-}
+FIELDS: Final = flags.by_flag(flags.KEYS, "lsf") | {"-alloc_flags": "lsf.alloc_flags of the site file"}
 """Flags that hpcdist writes itself, and the field to use instead."""
 
 _RESERVED: Final = flags.by_flag(flags.RESERVED, "lsf") | {
@@ -295,11 +289,7 @@ def _quoted(text: str) -> str | None:
 
 
 def _directory(path: str) -> str:
-    """Return the path.
-
-    Raises:
-        PlanError: for one that bsub would read as a pattern: ``%J`` cannot be escaped.
-    """
+    """Return the path."""
     if re.search("%[IJ]", path):
         raise PlanError(f"LSF reads %J and %I in {path!r} as a job's numbers; use another directory")
     return path

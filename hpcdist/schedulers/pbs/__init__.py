@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.schedulers import INSTALLATIONS, answers
-from hpcdist.schedulers.base import (
-    Accounting,
-    BatchSystem,
-    NodeRequest,
-    Nodes,
-    Query,
-    ShellRequest,
-    Starts,
-    Submission,
-)
+from hpcdist.schedulers import INSTALLATIONS, answers, base
 from hpcdist.schedulers.job import (
     Job,
     JobState,
@@ -302,11 +292,6 @@ def token_of(record: Attributes) -> str:
     return match[1] if match else ""
 
 
-def _of(job: Job, record: Attributes) -> Status:
-    token = token_of(record)
-    return _OTHER if token and job.token and token != job.token else status(record)
-
-
 class PbsQstat(NamedTuple):
     """One query for jobs: for unfinished ones, or for finished ones, too.
 
@@ -334,7 +319,8 @@ class PbsQstat(NamedTuple):
             number, server = name = key(job_id) or ("", "")
             element = _ELEMENT.fullmatch(number)
             if job := wanted.get(name):
-                found[job.id] = _of(job, record)
+                token = token_of(record)
+                found[job.id] = _OTHER if token and job.token and token != job.token else status(record)
             elif element and (array := wanted.get((f"{element[1]}[]", server))):
                 found[element_id(array.id, int(element[2]))] = status(record)
         return found
@@ -346,7 +332,7 @@ class PbsQstat(NamedTuple):
 # Sources: qstat(1B) and job attributes(7B); answers of an OpenPBS 23.06.
 
 
-class PbsAccounting(Accounting):
+class PbsAccounting(base.Accounting):
     """The job, or each element of an array."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -389,7 +375,7 @@ def _usage(element: int | None, record: Attributes) -> Usage:
 # ``estimated.start_time = Tue Feb 14 02:10:01 2023``.
 
 
-class PbsStarts(Starts):
+class PbsStarts(base.Starts):
     """The estimates that its server writes into jobs that wait; it estimates no start of a script."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -474,7 +460,7 @@ _REFUSAL_CODES: Final = frozenset(
 """Exit codes of a refusal: PBSE_ numbers, also of a site's hooks (15136, 15169)."""
 
 
-class Pbs(BatchSystem):
+class Pbs(base.BatchSystem):
     """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
 
     name = "pbs"
@@ -492,7 +478,7 @@ class Pbs(BatchSystem):
         del site
         return "a job of PBS can name the nodes that it gets, and none that it must not get"
 
-    def submit(self, submission: Submission) -> Command:
+    def submit(self, submission: base.Submission) -> Command:
         """Return the qsub command; ``-v`` adds the token to the ``-V`` of the script."""
         after = ("-W", f"depend=afterany:{':'.join(submission.after)}") if submission.after else ()
         words = (*_QSUB, "-v", f"{TOKEN}={PREFIX}{submission.token}", *after, submission.script)
@@ -517,7 +503,7 @@ class Pbs(BatchSystem):
         jobs = records(completed.stdout).items()
         return {token: job_id for job_id, record in jobs if key(job_id) and (token := token_of(record))}
 
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[base.Query, ...]:
         """Return qstat of unfinished jobs, of finished ones with array elements, of arrays without these."""
         return PbsQstat(), PbsQstat(("-x", "-t")), PbsQstat(("-x",), arrays=True)
 
@@ -533,18 +519,18 @@ class Pbs(BatchSystem):
         down = [(name, str(node.get("Mom"))) for name, node in found if _LOST.search(str(node.get("state")))]
         return tuple(dict.fromkeys(itertools.chain(*down)))
 
-    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+    def inside(self, nodes: base.Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: pbs_tmrsh works only inside the job (its manual page)."""
         return answers.by_ssh(nodes, words, terminal=terminal)
 
-    def login_shell(self, request: ShellRequest) -> Command:
+    def login_shell(self, request: base.ShellRequest) -> Command:
         """Return ``qsub -I``: it reads the script's directives alone, and takes no program (qsub(1B))."""
         words = (*_QSUB, "-I", "-v", f"{TOKEN}={PREFIX}{request.submission.token}", request.submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",))
 
-    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+    def request_nodes(self, names: Sequence[str]) -> base.NodeRequest:
         """Request a chunk for each node: PBS has no list of them (pbs_resources(7B), ``host``)."""
-        return NodeRequest(of_each=tuple(f"host={name}" for name in names))
+        return base.NodeRequest(of_each=tuple(f"host={name}" for name in names))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""

@@ -192,7 +192,7 @@ def _words(chunk: Chunk, job: JobSpec, site: Site) -> Iterator[str]:
         yield f"mem={chunk.memory}mb"
     for name, value in dialect.chunk.items():
         yield f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-    yield from _constraints(chunk.group)
+    yield from [text for text in re.split("[&:]", chunk.group.constraint or "") if text]
 
 
 def totals(job: JobSpec, site: Site) -> Iterator[tuple[str, str, str]]:
@@ -248,10 +248,6 @@ def rounding_reason(job: JobSpec, site: Site) -> str | None:
         return None
     rule = f"node_types.{found.node_type}.cpus_per_gpu"
     return f"{cpus_per_gpu(found, site)} CPUs a GPU: site {site.name}: {rule}"
-
-
-def _constraints(group: Group) -> list[str]:
-    return [text for text in re.split("[&:]", group.constraint or "") if text]
 
 
 def _total_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
@@ -384,9 +380,7 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
         yield Problem(message, ("batch", "array"), "submit several arrays")
 
 
-_FIELDS: Final = flags.by_flag(flags.KEYS, "pbs") | {
-    "-W umask": "pbs.umask",
-}
+_FIELDS: Final = flags.by_flag(flags.KEYS, "pbs") | {"-W umask": "pbs.umask"}
 """Flags that hpcdist writes itself, and the field to use instead."""
 
 _RESERVED: Final = flags.by_flag(flags.RESERVED, "pbs") | {

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET  # the standard library's parser, for qstat's own output
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.schedulers import INSTALLATIONS, answers
-from hpcdist.schedulers.base import (
-    Accounting,
-    ArrayLimit,
-    BatchSystem,
-    NodeRequest,
-    Nodes,
-    Query,
-    ShellRequest,
-    Submission,
-)
+from hpcdist.schedulers import INSTALLATIONS, answers, base
 from hpcdist.schedulers.job import (
     Job,
     JobState,
@@ -160,7 +150,7 @@ def state(letters: str) -> JobState:
     return JobState.PENDING if "q" in letters else JobState.UNKNOWN
 
 
-class SgeQstat(Query):
+class SgeQstat(base.Query):
     """All unfinished jobs of this user at once; tokens tell a job from an older one with its id."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -212,7 +202,7 @@ def _reason(number: str, job: ET.Element, document: ET.Element) -> str:
     )
 
 
-class Qacct(Query):
+class Qacct(base.Query):
     """The accounting; it lags by some seconds, and is kept for long."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -312,7 +302,7 @@ exec qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1"
 """
 
 
-class SgeAccounting(Accounting):
+class SgeAccounting(base.Accounting):
     """All starts of a job at once."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -420,12 +410,12 @@ ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
 """
 
 
-class GridEngine(BatchSystem):
+class GridEngine(base.BatchSystem):
     """Grid Engine as a scheduler; jobs are found again by their context, ``hpcdist=TOKEN``."""
 
     name = "sge"
     directive_module = "hpcdist.schedulers.sge.directives"
-    array_limit = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
+    array_limit = base.ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     names_gpus = False  # only a site's prolog does
     requeues = True  # a script that ends with exit code 99
     installation = INSTALLATIONS["sge"]
@@ -443,7 +433,7 @@ class GridEngine(BatchSystem):
 
         return directives.advice(job, site)
 
-    def submit(self, submission: Submission) -> Command:
+    def submit(self, submission: base.Submission) -> Command:
         """Return the qsub command; with ``-V``, no variable of another batch job may reach it."""
         after = ("-hold_jid", ",".join(submission.after)) if submission.after else ()
         words = ("qsub", "-terse", "-ac", f"hpcdist={submission.token}", *after, *submission.options)
@@ -461,7 +451,8 @@ class GridEngine(BatchSystem):
         """
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         answer = next(filter(None, found), None)
-        refused = _is_refused(completed)
+        unclear = _A_NUMBER.search(completed.stdout) or _LOST.search(completed.stderr)
+        refused = not unclear and any(text in completed.stderr for text in _REFUSALS)
         return answers.submission_id(
             completed,
             answer and answer[1],
@@ -479,7 +470,7 @@ class GridEngine(BatchSystem):
         """Return job ids by token."""
         return tokens(completed.stdout)
 
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[base.Query, ...]:
         """Return qstat for unfinished jobs, then the accounting."""
         return SgeQstat(), Qacct()
 
@@ -491,20 +482,20 @@ class GridEngine(BatchSystem):
         """Return the hosts without a load: they have not reported for ``max_unheard`` (sge_conf(5))."""
         return tuple(row[1] for row in _SILENT.finditer(completed.stdout) if row[1] != "global")
 
-    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+    def inside(self, nodes: base.Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: ``qrsh -inherit`` works only inside the job (its manual page)."""
         return answers.by_ssh(nodes, words, terminal=terminal)
 
-    def shell(self, request: ShellRequest) -> Command:
+    def shell(self, request: base.ShellRequest) -> Command:
         """Return ``qrsh``, which waits (``-now no``) and ends as the script does (submit(1))."""
         own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
         token = ("-ac", f"hpcdist={request.submission.token}")
         words = ("qrsh", *own, *token, *answers.options(request.directives, ("-r",)))
         return Command((*words, "bash", request.submission.script), (), DROP, (*KEEP, "LC_ALL"))
 
-    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+    def request_nodes(self, names: Sequence[str]) -> base.NodeRequest:
         """Name the candidates; the parallel environment takes as many as it needs (tried on 8.1.9)."""
-        return NodeRequest(f"-l hostname={'|'.join(names)}")
+        return base.NodeRequest(f"-l hostname={'|'.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that deletes these jobs and writes that to their event logs."""
@@ -513,12 +504,6 @@ class GridEngine(BatchSystem):
     def cancel_element(self, job: Job, index: int) -> Command:
         """Return ``qdel 12 -t 3``."""
         return bash(_CANCEL_ELEMENT, job.id, str(index))
-
-
-def _is_refused(completed: Completed) -> bool:
-    """Whether qsub prints a known refusal, and neither an id nor the error of a lost answer."""
-    unclear = _A_NUMBER.search(completed.stdout) or _LOST.search(completed.stderr)
-    return not unclear and any(text in completed.stderr for text in _REFUSALS)
 
 
 SGE: Final = GridEngine()

@@ -341,11 +341,7 @@ def _quoted(text: str) -> str | None:
 
 
 def _directory(path: str) -> str:
-    """Return the path after a colon: qsub reads a host's name before it.
-
-    Raises:
-        PlanError: for one with a comma, a dollar sign, # or quotes, which have a meaning for qsub.
-    """
+    """Return the path after a colon: qsub reads a host's name before it."""
     if any(character in path for character in "\"',\n$#"):
         message = f"qsub takes no path with a comma, a dollar sign, # or quotes: {path}"
         raise PlanError(Problem(message, hint="submit from another directory"))

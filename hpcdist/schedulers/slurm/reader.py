@@ -70,9 +70,7 @@ def is_installed() -> bool:
 
 
 def with_pyslurm(
-    runner: Runner,
-    environment: Mapping[str, str] = os.environ,
-    installed: Callable[[], bool] = is_installed,
+    runner: Runner, environment: Mapping[str, str] = os.environ, installed: Callable[[], bool] = is_installed
 ) -> Runner:
     """Return what reads Slurm: the runner itself if pyslurm is not installed, or not wanted.
 
@@ -83,9 +81,7 @@ def with_pyslurm(
 
 
 def probe(
-    runner: Runner,
-    environment: Mapping[str, str] = os.environ,
-    installed: Callable[[], bool] = is_installed,
+    runner: Runner, environment: Mapping[str, str] = os.environ, installed: Callable[[], bool] = is_installed
 ) -> Probe:
     """Find out whether pyslurm can read Slurm here; another process imports it.
 

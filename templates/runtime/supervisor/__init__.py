@@ -5,7 +5,8 @@ For Python 3.6 and newer, with the standard library alone.
 main        the course of a job, from the first line of its event log to the last
 job start   what the plan says of the job, and what this start of it is
 attempt launching causes clock    one attempt: its signals, who failed first, what the time limit asks for
-restarts attempts progress nodes    what follows an attempt; suspect nodes
+restarts    what follows an attempt that failed or met the time limit: another one, here or in the queue
+attempts progress nodes    the files of attempts; whether one left anything new; suspect nodes
 batch systems    questions to the batch system
 steps       what runs before the program, beside it and after it
 trials packed    the trials of a search

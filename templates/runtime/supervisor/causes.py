@@ -8,6 +8,8 @@ import re
 import signal
 from typing import Callable, List, Mapping, NamedTuple, Optional, Tuple
 
+from .events import FIRST_TO_FAIL
+
 MEMORY = (
     "the kernel killed a process for lack of memory (exit code {}); "
     "ask for more by environment.resources.memory"
@@ -29,7 +31,7 @@ class Cause(NamedTuple):
             return f"{who}: {self.text}"
         if self.code in (129, *range(130, 165)):
             return f"{who} was the first to end, killed by signal {name_of(self.code - 128)}"
-        return f"{who} was the first to fail, with exit code {self.code}"
+        return FIRST_TO_FAIL % (who, self.code)
 
 
 def name_of(number: int) -> str:
@@ -41,7 +43,7 @@ def name_of(number: int) -> str:
 
 
 _OWN = re.compile(rb"^(?:[0-9]+: |\[[0-9,]+\]<std(?:out|err)>: ?)?hpcdist: rank ([0-9]+) on ([^ ]+): (.*)$")
-_FIRST = re.compile(rb"^hpcdist: rank ([0-9]+) on ([^ ]+) was the first to fail, with exit code ([0-9]+)$")
+_FIRST = re.compile(("^hpcdist: %s$" % FIRST_TO_FAIL % ("rank ([0-9]+) on ([^ ]+)", "([0-9]+)")).encode())
 _TOLD = re.compile(rb"^(?:[0-9]+: )?hpcdist: rank ([0-9]+) on ([^ ]+) failed, with exit code ([0-9]+)$")
 _ROLE = re.compile(rb"^hpcdist: a task of (\S+) was the first to fail")
 _LOST = re.compile(rb"^srun: error: Node failure on ([^ ,]+)")

@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import HpcdistError
-from hpcdist.runs.remotes import fetching, mirror, program
+from hpcdist.runs.remotes import fetching, machines, program
 from hpcdist.runs.remotes.channel import Channel, RemoteRunner
 from hpcdist.runs.remotes.fetching import Version
 from hpcdist.runs.rundir import Phase, Run
@@ -56,7 +56,7 @@ LOOKS: dict[str, list[At]] = {
 def pulled(folder: Path, answer: list[At]) -> str:
     """Return why runs could not be brought up to date."""
     with pytest.raises(HpcdistError) as caught:
-        mirror.pull(far.runner(folder, answer), far.runs(folder), SERVICES, whole=True)
+        machines.pull(far.runner(folder, answer), far.runs(folder), SERVICES, whole=True)
     return str(caught.value)
 
 
@@ -68,7 +68,7 @@ def test_a_look_that_is_answered_in_another_form_is_one_without_an_answer(
     wording(pulled(tmp_path, LOOKS[name]))
     there = far.runner(tmp_path, LOOKS[name])
     runs = far.runs(tmp_path)
-    assert isinstance(mirror.look(there, runs, SERVICES), Unanswered)
+    assert isinstance(machines.look(there, runs, SERVICES), Unanswered)
     assert [*tmp_path.rglob("events"), *tmp_path.rglob("remote.json")] == []
 
 
@@ -144,14 +144,14 @@ def test_a_part_that_begins_behind_the_end_of_a_file_is_named_and_others_come(tm
     runs = far.runs(tmp_path)
     parts = [("file 0 1000000000000 1 1000000000001 logs/job.out", b"x"), ("file 1 0 1 1 events", b"y")]
     with pytest.raises(HpcdistError, match=r"train-1 cannot be brought up to date: .*/logs/job\.out: "):
-        mirror.pull(far.runner(tmp_path, [NOW, *parts]), runs, SERVICES)
+        machines.pull(far.runner(tmp_path, [NOW, *parts]), runs, SERVICES)
     assert not (runs[0].directory.logs / "job.out").exists()
     assert (runs[1].directory.path / "events").read_bytes() == b"y"
 
 
 def test_a_remote_that_claims_more_than_it_sends_is_not_asked_for_ever(tmp_path: Path) -> None:
     shell = far.Far([NOW, (f"file 0 0 1 {10**17} logs/job.out", b"x")])
-    mirror.pull(
+    machines.pull(
         far.runner(tmp_path)._replace(channel=far.channel(shell, tmp_path)),
         far.runs(tmp_path),
         SERVICES,
@@ -165,7 +165,7 @@ def test_a_good_answer_is_taken(tmp_path: Path) -> None:
     sections = [("out", b"all"), ("err 0", b""), NOW, ("file 1 0 2 2 events", b"y\n")]
     there = far.runner(tmp_path, sections)
     assert there.channel.call([], 1, "out err now file ")[0].text == "all"
-    mirror.pull(far.runner(tmp_path, sections[2:]), runs, SERVICES)
+    machines.pull(far.runner(tmp_path, sections[2:]), runs, SERVICES)
     assert [(run.directory.path / "events").exists() for run in runs] == [False, True]
     assert there._replace(channel=far.channel(far.Far(sections[:2]), tmp_path)).run(
         Command(("a",))
@@ -179,11 +179,11 @@ def test_a_file_for_which_there_was_no_room_is_left_as_it_is(tmp_path: Path) -> 
     full = b"x" * program.PART
     first = [NOW, (f"file 0 0 {len(full)} {len(full)} logs/a", full), ("file 0 0 0 1 events", b"")]
     shell = far.Far(first, [NOW, ("file 0 0 1 1 events", b"y")])
-    mirror.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES)
-    assert (mirror.seen(run).there, (run.directory.path / "events").read_text()) == (0, "old")
+    machines.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES)
+    assert (machines.seen(run).there, (run.directory.path / "events").read_text()) == (0, "old")
     shell = far.Far(first, [NOW, ("file 0 0 1 1 events", b"y")])
-    mirror.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES, whole=True)
-    assert (mirror.seen(run).there, (run.directory.path / "events").read_text()) == (1_800_000_000, "y")
+    machines.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES, whole=True)
+    assert (machines.seen(run).there, (run.directory.path / "events").read_text()) == (1_800_000_000, "y")
 
 
 def test_an_answer_without_an_end_is_not_read(tmp_path: Path, wording: Wording) -> None:

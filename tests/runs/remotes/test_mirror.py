@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpcdist.runs import rundir
-from hpcdist.runs.remotes import mirror
-from hpcdist.runs.remotes.mirror import Seen
+from hpcdist.runs.remotes import machines
+from hpcdist.runs.remotes.machines import Seen
 from hpcdist.runs.rundir import Record, Run, RunDirectory
 
 
@@ -18,13 +18,13 @@ def directory(tmp_path: Path) -> RunDirectory:
 
 
 def test_a_log_grows_and_another_file_is_replaced(directory: RunDirectory) -> None:
-    mirror.write(directory, "logs/job.out", 0, b"one\n")
-    mirror.write(directory, "logs/job.out", 4, b"two\n")
-    mirror.write(directory, "attempts/0", 0, b"long\n")
-    mirror.write(directory, "attempts/0", 0, b"x\n")
+    machines.write(directory, "logs/job.out", 0, b"one\n")
+    machines.write(directory, "logs/job.out", 4, b"two\n")
+    machines.write(directory, "attempts/0", 0, b"long\n")
+    machines.write(directory, "attempts/0", 0, b"x\n")
     assert (directory.logs / "job.out").read_bytes() == b"one\ntwo\n"
     assert (directory.path / "attempts" / "0").read_bytes() == b"x\n"
-    assert mirror.sizes(directory) == {"logs/job.out": 8}
+    assert machines.sizes(directory) == {"logs/job.out": 8}
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def test_a_log_grows_and_another_file_is_replaced(directory: RunDirectory) -> No
     ],
 )  # fmt: skip
 def test_what_a_remote_must_not_write_is_left_alone(directory: RunDirectory, name: str) -> None:
-    mirror.write(directory, name, 0, b"evil")
+    machines.write(directory, name, 0, b"evil")
     assert sorted(path.name for path in directory.path.rglob("*")) == ["logs"]
     assert sorted(path.name for path in directory.path.parent.iterdir()) == ["train-1"]
 
 
 def test_the_result_of_a_call_comes_from_a_trusted_remote_alone(directory: RunDirectory) -> None:
-    mirror.write(directory, "call.returned", 0, b"2", trusted=True)
+    machines.write(directory, "call.returned", 0, b"2", trusted=True)
     assert (directory.path / "call.returned").read_bytes() == b"2"
 
 
@@ -52,15 +52,15 @@ def test_a_link_is_not_followed(directory: RunDirectory, tmp_path: Path) -> None
     (tmp_path / "mine").write_text("mine")
     (directory.logs / "job.out").symlink_to(tmp_path / "mine")
     with pytest.raises(OSError, match=r"job\.out"):
-        mirror.write(directory, "logs/job.out", 2, b"evil")
-    mirror.write(directory, "logs/job.out", 0, b"new")
+        machines.write(directory, "logs/job.out", 2, b"evil")
+    machines.write(directory, "logs/job.out", 0, b"new")
     assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_the_last_answer_is_remembered(directory: RunDirectory) -> None:
     run = Run(directory, Record("train", "t", "s", "local", "d", "2026-01-01T00:00:00+00:00"))
-    assert mirror.seen(run) == Seen()
-    mirror.save_seen(directory, Seen(1_000_000_120, 7.5))
-    assert (mirror.seen(run), mirror.seen(run).since) == (Seen(1_000_000_120, 7.5), "200109090146.40")
-    directory.write(mirror.SEEN, "broken")
-    assert mirror.seen(run) == Seen()
+    assert machines.seen(run) == Seen()
+    machines.save_seen(directory, Seen(1_000_000_120, 7.5))
+    assert (machines.seen(run), machines.seen(run).since) == (Seen(1_000_000_120, 7.5), "200109090146.40")
+    directory.write(machines.SEEN, "broken")
+    assert machines.seen(run) == Seen()

@@ -1,4 +1,4 @@
-"""The first failure of an attempt, and what its nodes showed: read from files that may be damaged."""
+"""Why a job failed: the log's last message; the first failure, read from files that may be damaged."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.checks import failures
-from hpcdist.checks.failures import NodeFaults, Sign, TaskEnd
+from hpcdist.runs import failures
+from hpcdist.runs.failures import NodeFaults, Sign, TaskEnd
+from hpcdist.runs.rundir import RunDirectory
 from tests.checks.records import ATTEMPT, BEGAN, run, write_faults
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
@@ -143,3 +144,22 @@ def test_an_attempt_that_was_ended_by_a_signal_has_no_first_failure(
     (tmp_path / "jobs" / ATTEMPT.job / f"failure.{ATTEMPT.name}").write_text("75 0 n1\n")
     (tmp_path / "attempts" / f"{ATTEMPT.number}.why").write_text(f"{why}\n")
     assert (failures.first_failure(directory, [ATTEMPT]) is not None) == has_failed
+
+
+FIRST = "rank 1 on n1 was the first to fail, with exit code 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hpcdist: x: 2 tasks by mpirun, 1 node: n1 (job 7)\nboom\n", ""),
+        (f"hpcdist: x: 2 tasks: n1 (job 7)\n1: boom\nhpcdist: {FIRST}\nmpirun: bye\n", FIRST),
+        ("0: hpcdist: a task's\n", ""),
+    ],
+)
+def test_failure_reason(tmp_path: Path, text: str, sentence: str) -> None:
+    run = RunDirectory(tmp_path)
+    run.logs.mkdir()
+    assert not failures.failure_reason(run)
+    (run.logs / "job.out").write_text(text)
+    assert failures.failure_reason(run) == sentence

@@ -1,4 +1,7 @@
-"""Which task of an attempt failed first, how long before the next, and what the nodes showed then."""
+"""Why a job failed: what its supervisor printed last; its first failure, and what the nodes showed then.
+
+In the job, ``templates/runtime/supervisor/causes.py`` finds the first failure in the launcher's messages.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,33 @@ from typing import Final, NamedTuple
 from hpcdist.base import ownership
 from hpcdist.runs import attempt_files
 from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.events import FIRST_TO_FAIL
 from hpcdist.runs.rundir import RunDirectory
+
+# --- The last message of the job, in its log
+
+_LINES: Final = 100
+"""Lines at the end of a log that are searched for the message."""
+
+_MESSAGE: Final = re.compile(r"hpcdist: (.{1,1000})")
+_HEADLINE: Final = re.compile(r" \(job \S+\)$")
+
+
+def failure_reason(directory: RunDirectory, element: str = "") -> str:
+    """Return the last message of the job, why it failed (`rank 3 on n1 was the first to fail, ...`).
+
+    Empty if there is none; the headline of a job, which ends with its id, does not count. ``element``: only
+    of this one.
+    """
+    from hpcdist.runs import logs  # with what follows a job
+
+    for file in logs.files(directory, element):
+        with suppress(OSError):
+            found = [match[1] for line in logs.tail(file, _LINES) if (match := _MESSAGE.fullmatch(line))]
+            if found and not _HEADLINE.search(found[-1]):
+                return found[-1]
+    return ""
+
 
 # --- What the nodes of an attempt showed when tasks on them failed: ``jobs/ID/faults/START.TRY.NODE``
 #
@@ -132,15 +161,11 @@ def _of_kernel(text: str) -> Sign:
     return Sign(f"kernel: {message}", of_hardware and not _MEMORY.search(message))
 
 
-def _of_gpu(text: str) -> Sign:
-    return Sign(f"GPU {text}", bool(_HARDWARE.search(text)))
-
-
-def _of_tool(text: str) -> Sign:
-    return Sign(text, bool(_HARDWARE.search(text)))
-
-
-_READERS: Final[dict[str, Callable[[str], Sign]]] = {"kernel": _of_kernel, "gpu": _of_gpu, "tool": _of_tool}
+_READERS: Final[dict[str, Callable[[str], Sign]]] = {
+    "kernel": _of_kernel,
+    "gpu": lambda text: Sign(f"GPU {text}", bool(_HARDWARE.search(text))),
+    "tool": lambda text: Sign(text, bool(_HARDWARE.search(text))),
+}
 
 
 # --- Which task of an attempt failed first, how long before the next, and what the nodes showed then
@@ -179,7 +204,7 @@ class Failure(NamedTuple):
     def text(self) -> str:
         """A sentence with the evidence."""
         rank = "a task" if self.rank is None else f"rank {self.rank}"
-        text = f"{rank} on {self.host} was the first to fail, with exit code {self.code}{self._next()}"
+        text = FIRST_TO_FAIL % (f"{rank} on {self.host}", self.code) + self._next()
         if self.why:
             text += f": {self.why}"
         signs = [_shown(node) for node in self.nodes if node.signs][:_SIGNS]
