@@ -8,8 +8,7 @@ launch_lines    what a line of mpirun, horovodrun or torchrun means: ranks, slot
 container    what a container of Kubernetes requests and runs
 node_job    one command on each node of a job, with the tool's variables
 other_files    files that are no jobs: what each is, and what to do with it
-azure dstack gradient kubeflow mlrun polyaxon polyaxon_v1 skypilot torchx    the forms
-azure gradient job_scripts kubeflow mlrun polyaxon polyaxon_v1    the forms
+azure dstack gradient job_scripts kubeflow mlrun polyaxon polyaxon_v1 skypilot torchx    the forms
 """
 
 from __future__ import annotations

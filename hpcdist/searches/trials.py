@@ -204,13 +204,14 @@ def _left(found: Sequence[TrialState], counts: Mapping[str, int], at_once: int |
     return math.ceil(live / slots) * math.fsum(took) / len(took)
 
 
-_HIGHEST: Final = frozenset(
-    """accuracy acc top1 top5 f1 auc auroc bleu rouge map precision recall score reward return iou dice psnr ssim
-    r2 throughput speed efficiency""".split()
-)
-_LOWEST: Final = frozenset(
-    "loss error err perplexity ppl bpb mse rmse mae wer cer fid seconds time latency duration memory".split()
-)
+_HIGHEST: Final = frozenset({
+    "accuracy", "acc", "top1", "top5", "f1", "auc", "auroc", "bleu", "rouge", "map", "precision", "recall",
+    "score", "reward", "return", "iou", "dice", "psnr", "ssim", "r2", "throughput", "speed", "efficiency",
+})  # fmt: skip
+_LOWEST: Final = frozenset({
+    "loss", "error", "err", "perplexity", "ppl", "bpb", "mse", "rmse", "mae", "wer", "cer", "fid", "seconds",
+    "time", "latency", "duration", "memory",
+})  # fmt: skip
 
 
 def order_of(by: str, declared: str | None) -> str:

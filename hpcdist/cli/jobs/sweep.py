@@ -170,7 +170,12 @@ def _follow(run: Run) -> Look:
 
 @command.command("best")
 @job_options(several=False)
-@click.option("--sort", "by", metavar="NAME", help="The metric; -NAME: highest first, +NAME: lowest. Default: the search's.")
+@click.option(
+    "--sort",
+    "by",
+    metavar="NAME",
+    help="The metric; -NAME: highest first, +NAME: lowest. Default: the search's.",
+)
 @click.option("--top", "most", metavar="N", type=click.IntRange(min=1), default=1, show_default=True,
               help="How many trials.")  # fmt: skip
 def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) -> None:
