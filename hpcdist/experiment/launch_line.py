@@ -67,6 +67,8 @@ _ALIASES: Final = {
     "fabric run model": "fabric run",
 }
 """Other names of launchers: programs, Python modules, and subcommands."""
+_WHICH: Final = re.compile(r"\$\(\s*(?:which|command -v|type -P)\s+([\w.]+)\s*\)|`which\s+([\w.]+)`")
+"""A program by its path."""
 _VALUE_OF_PYTHON: Final = frozenset({"-W", "-X"})
 
 
@@ -107,7 +109,9 @@ class UserLaunch(NamedTuple):
         words = [unquoted(word) for word in self.words[self.head + self.end :]]
         if not words or not is_computed(words[0]):
             return False
-        return bool(_HOLDS_OPTIONS.search(words[0]) or (len(words) > 1 and is_program(words[1])))
+        following = words[1] if len(words) > 1 else ""
+        is_before = following.startswith("-") or is_program(following)
+        return bool(_HOLDS_OPTIONS.search(words[0]) or is_before)
 
     def written(self, option: Option) -> str:
         """Return the name of an option as the user wrote it."""
@@ -149,9 +153,11 @@ def _short(words: Sequence[str]) -> list[str]:
 def user_launch(command: str, env: Mapping[str, str] | None = None) -> UserLaunch | None:
     """Return the launch of this command, None for an ordinary program.
 
-    Of several that run in the same way, it is the one with the most processes: others prepare or clean up.
+    Of several that run in the same way, it is the one with the most processes, and not one for a single node:
+    others prepare or clean up, or are for other numbers of nodes.
     """
     found = list(launches(command, env or {}))
+    found = [launch for launch in found if not launch.options_of("alone")] or found
     similar = [launch for launch in found if launch.runs == found[0].runs]
     return max(similar, key=lambda launch: math.inf if launch.tasks is None else launch.tasks, default=None)
 
@@ -169,8 +175,14 @@ def launches_of(command: str, env: Mapping[str, str]) -> list[tuple[SimpleComman
     """
     commands = list(simple_commands(command))
     known = known_values(commands, env)
+    for name in _COUNTED.findall(command):
+        known.pop(name, None)
     named = (item for simple in commands for item in _with_its_program(simple, known))
     return [pair for simple in named for pair in _with_what_it_starts(simple, known)]
+
+
+_COUNTED: Final = re.compile(r"\bfor\s*\(\(\s*(\w+)\s*=")
+"""The variable of a loop such as ``for ((i = 0; i < n; i++))``."""
 
 
 def _with_what_it_starts(
@@ -211,7 +223,12 @@ def _launcher(words: Sequence[str]) -> tuple[str, int]:
     if not words:
         return "", 0
     name = words[0].rsplit("/", 1)[-1]
-    if name.startswith("python") or is_computed(words[0]):
+    if found := _WHICH.fullmatch(words[0]):
+        name = found[1]
+    elif name.startswith("python") and (found := _WHICH.fullmatch("".join(words[1:2]))):
+        called, count = _launcher([found[1], *words[2:]])
+        return called, count + 1 if called else 0
+    if name.startswith("python") or is_computed(name):
         return _module(words)
     for count in (3, 2, 1):
         called = " ".join([name, *words[1:count]])

@@ -159,6 +159,7 @@ _TORCHRUN: Final = TORCH | _options(
     port="master-port",
     endpoint="rdzv-endpoint",
     id="rdzv-id",
+    backend="rdzv-backend",
     alone="standalone",
     flag="use-env run-path",
 )
@@ -170,6 +171,7 @@ _ACCELERATE: Final = _options(
     address="main-process-ip",
     port="main-process-port",
     hostfile="deepspeed-hostfile",
+    backend="rdzv-backend",
     alone="standalone",
     flag="""cpu multi-gpu tpu ipex use-xpu use-deepspeed use-fsdp use-megatron-lm same-network q quiet debug
         use-parallelism-config enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic""",
@@ -321,7 +323,7 @@ def read_options(program: str, words: Sequence[str]) -> tuple[tuple[Option, ...]
     at, sure = 0, True
     while at < len(words) and words[at].startswith("-"):
         option = _option(table, words, at, sure=sure)
-        if option.kind == "program":
+        if option.kind == "program" and not "".join(words[at + 1 : at + 2]).startswith("-"):
             break
         sure = sure and (bool(option.kind) or option.end == at + 1)
         found.append(option)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import dropwhile, pairwise
+from itertools import dropwhile
 from typing import Final, NamedTuple
 
 # --- Simple commands and their words
@@ -16,10 +17,12 @@ _WRAPPERS: Final = {
     "exec": (frozenset({"-a"}), 0),
     "ionice": (frozenset({"-c", "--class", "-n", "--classdata"}), 0),
     "nice": (frozenset({"-n", "--adjustment"}), 0),
+    "ncu": (frozenset({"-o", "--export", "--set", "-k", "-c", "-s"}), 0),
     "nohup": (frozenset[str](), 0),
     "numactl": (frozenset({"-m", "--membind", "-N", "--cpunodebind", "-C", "--physcpubind", "-i",
                            "--interleave", "-p", "--preferred"}), 0),
     "setsid": (frozenset[str](), 0),
+    "strace": (frozenset({"-o", "-e", "-p", "-s"}), 0),
     "stdbuf": (frozenset({"-i", "--input", "-o", "--output", "-e", "--error"}), 0),
     "taskset": (frozenset[str](), 1),
     "time": (frozenset({"-f", "--format", "-o", "--output"}), 0),
@@ -33,6 +36,29 @@ _MOUNTS: Final = frozenset({
 })  # fmt: skip
 _RUNNERS: Final = {
     **dict.fromkeys((("conda", "run"), ("mamba", "run"), ("micromamba", "run")), (_ENVIRONMENT, 0)),
+    ("nsys", "profile"): (
+        frozenset(
+            {
+                "-o",
+                "--output",
+                "-t",
+                "--trace",
+                "-w",
+                "-s",
+                "--sample",
+                "-c",
+                "--capture-range",
+                "-f",
+                "-e",
+                "--env-var",
+                "-y",
+                "--delay",
+                "-d",
+                "--duration",
+            }
+        ),
+        0,
+    ),
     ("uv", "run"): (
         frozenset({"--with", "--extra", "--group", "-p", "--python", "--project", "--env-file"}),
         0,
@@ -43,18 +69,21 @@ _RUNNERS: Final = {
 }
 """Programs that run another one by a subcommand, as ``_WRAPPERS``."""
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
+_VALUE_OF_SHELL: Final = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _SETTERS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _DEEPEST: Final = 4
 """How many levels of nested commands (`bash -c`) are read."""
 _LONG: Final = 2000
 """The longest text in which variables are expanded: each could double the length of the last one."""
+_NESTED: Final = functools.reduce(lambda inner, _: rf"(?:[^()]|\({inner}\))*", range(4), "[^()]*")
+"""Text with parentheses in pairs."""
 _PIECE: Final = re.compile(
-    r"""
+    rf"""
     (?<!<)<<(?!<)-?[^\S\n]*(?P<mark>\w+|'\w+'|"\w+"|\\\w+)  # a heredoc
     | \\\n | [^\S\n]+ | (?<![^\s;&|()])\#[^\n]*  # joined lines, space, comments
-    | (?P<end>[;&|\n()] | (?<![^\s;&|()])(?:\{(?=\s)|\}(?=[\s;&|()])))  # the end of a simple command
+    | (?P<end>[;&|\n()] | (?<![^\s;&|()])(?:\{{(?=\s)|\}}(?=[\s;&|()])))  # the end of a simple command
     | (?P<word>(?:[^<\s;&|()'"`\\$] | \\[^\n]
-        | '[^']*' | "(?:[^"\\]|\\.)*" | \$\((?:[^()]|\([^()]*\))*\) | \$\{[^{}]*\} | `[^`]*` | \$)+
+        | '[^']*' | "(?:[^"\\]|\\.)*" | \$\({_NESTED}\) | \$\{{[^{{}}]*\}} | `[^`]*` | \$)+
         | (?<!<)<(?![<(]))  # words, and where one reads from
     | ['"`].* | .  # half a quotation, and what is left
     """,
@@ -64,7 +93,7 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ARRAY: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _NAMED: Final = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))")
 _QUOTE: Final = re.compile(r"['\"\\]")
-_INNER: Final = r"\$\((?:[^()]|\([^()]*\))*\) | \$\{[^{}]*\} | `[^`]*`"
+_INNER: Final = rf"\$\({_NESTED}\) | \$\{{[^{{}}]*\}} | `[^`]*`"
 _PART: Final = re.compile(
     rf"""'(?P<literal>[^']*)' | "(?P<double>(?:[^"\\]|\\.)*)" | \\(?P<after>.)
     | (?P<plain>(?:{_INNER} | [^'"\\])+)""",
@@ -72,9 +101,11 @@ _PART: Final = re.compile(
 )
 """The parts of a word: in single quotes, in double quotes, a character after a backslash, and plain text."""
 _EXPANSION: Final = re.compile(
-    rf"""\\(?P<escaped>[\\"$`]) | \$(?P<name>\w+) | \$\{{(?P<braced>\w+)\}} | {_INNER} | [$`]""", re.VERBOSE
+    rf"""\\(?P<escaped>[\\"$`\n]) | \$(?P<name>\w+) | \$\{{(?P<braced>\w+)\}} | {_INNER} | [$`]""", re.VERBOSE
 )
 _QUOTED: Final = re.compile(rf"""'[^']*' | "(?:[^"\\]|\\.)*" | \\. | {_INNER}""", re.VERBOSE | re.DOTALL)
+_BARE: Final = re.compile(r"(?<![\w$])[A-Za-z_]\w*")
+"""A variable in an arithmetic expression."""
 _REDIRECTS: Final = re.compile(r"[<>]")
 _COMPUTED: Final = re.compile(r"[$`]")
 
@@ -142,8 +173,13 @@ def expand(word: str, values: Mapping[str, str], unknown: Callable[[str], str] =
     known = values if len(word) <= _LONG else {}
 
     def replaced(match: re.Match[str]) -> str:
+        if match["escaped"]:
+            return match["escaped"].strip("\n")
         name = match["name"] or match["braced"]
-        return match["escaped"] or (known[name] if name in known else unknown(match[0]))
+        if name in known:
+            return known[name]
+        text = match[0]
+        return unknown(_BARE.sub(lambda one: known.get(one[0], one[0]), text) if text[:3] == "$((" else text)
 
     parts = [*_PART.finditer(word)]
     if sum(len(part[0]) for part in parts) != len(word):
@@ -168,7 +204,8 @@ def expanded(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]
     found: list[str] = []
     for word in words:
         match = _NAMED.fullmatch(word.strip('"') if "[" in word else word)
-        found += values.get(match[1] or match[2], word).split() if match else [word]
+        value = values.get(match[1] or match[2]) if match else None
+        found += [word] if value is None else [one["word"] for one in pieces(value) if one["word"]]
     return tuple(found)
 
 
@@ -201,7 +238,7 @@ def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[SimpleCommand]
     program, *more = command.words or ("",)
     within = ""
     if _name(program) in _SHELLS:
-        within = next((text for flag, text in pairwise(more) if _takes_text(flag)), "")
+        within = _text_of_shell(more)
     elif program == "eval":
         within = " ".join(map(unquoted, more))
     if within and depth < _DEEPEST:
@@ -211,8 +248,14 @@ def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[SimpleCommand]
         yield command
 
 
-def _takes_text(flag: str) -> bool:
-    return bool(re.fullmatch(r"-[a-z]*c", flag))
+def _text_of_shell(words: Sequence[str]) -> str:
+    """Return the text that a shell gets by `-c`, empty where it reads a file."""
+    at = 0
+    while at < len(words) and words[at][0] in "-+":
+        if re.fullmatch(r"-[a-z]*c", words[at]):
+            return words[at + 1] if at + 1 < len(words) else ""
+        at += 2 if words[at] in _VALUE_OF_SHELL else 1
+    return ""
 
 
 def pieces(text: str) -> Iterator[re.Match[str]]:
@@ -239,6 +282,8 @@ def _from_program(words: list[str]) -> SimpleCommand:
     whole = words
     while words:
         name = _name(words[0])
+        if name == "command" and words[1:2] and words[1] in ("-v", "-V"):
+            break
         if name in _WRAPPERS:
             words = _after_options(words[1:], *_WRAPPERS[name])
         elif runner := _RUNNERS.get((name, "".join(words[1:2]))):

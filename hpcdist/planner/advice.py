@@ -15,18 +15,18 @@ from hpcdist.experiment.launch_line import UNSPECIFIED, UserLaunch, hostfile_opt
 from hpcdist.experiment.launch_options import MPI_LAUNCHERS, Option, hosts_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import NodeCounts, Replica
-from hpcdist.experiment.shell_words import SimpleCommand, assignments, simple_commands, unquoted
+from hpcdist.experiment.shell_words import SimpleCommand, simple_commands, unquoted
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import folding
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
-from hpcdist.planner import container_choice, gpus, node_launches
+from hpcdist.planner import container_choice, gpus, line_values, node_launches
 from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpus import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.gpus import device_advice as about_devices
 from hpcdist.planner.launcher_choice import LaunchChoice
-from hpcdist.planner.line_values import is_own, why_unequal
+from hpcdist.planner.line_values import is_own, value_in_job
 from hpcdist.planner.placement import why_no_memory
 from hpcdist.planner.pools import memory_in
 from hpcdist.schedulers import schedulers
@@ -42,61 +42,21 @@ They set the variables of each process as PyTorch's ``env://`` does
 (https://github.com/deepspeedai/DeepSpeed, deepspeed/launcher/launch.py).
 """
 _NEEDS_HOSTS: Final = frozenset({"horovodrun", "mpirun_rsh", *_STARTS_ALONE})
-_RENDEZVOUS: Final = {
-    "MASTER_ADDR": 'MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"',
-    "MASTER_PORT": 'MASTER_PORT="$HPCDIST_PORT"',
-}
-"""Variables that must be the same in all tasks, and what to write."""
-_GPU_VARIABLES: Final = frozenset(
-    ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
-)
-_NUMBERS: Final = re.compile(r"\d+(?:,\d+)*")
 
 
 def about_launch(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[str]:
     """Yield a warning for each part of the user's launch line that does not fit the plan."""
-    yield from _about_gpus(job)
+    yield from line_values.about_gpus(job)
+    yield from line_values.about_background(job)
     if launch is None:
-        yield from _about_assignments(job)
+        yield from line_values.about_rendezvous(job)
         return
     yield from _about_its_tasks(job, launch)
     if launch.runs == "per_node":
         yield from node_launches.advice(job, launch)
-    elif launch.starts and launch.starts.runs == "per_node":
-        yield from node_launches.within(job, launch)
     else:
         yield from _about_the_whole(job, site, launch)
-
-
-def _about_assignments(job: PreparedJob) -> Iterator[str]:
-    """Yield a warning where each task would set another address or port for the rendezvous."""
-    values = defaultdict[str, list[str]](list)
-    for simple in simple_commands(job.identity.command):
-        for name, value in assignments(simple):
-            values[name].append(value)
-    for item in job.environment.variables:
-        if item.name in _RENDEZVOUS and not item.shell:
-            values[item.name].append(item.value)
-    for name, instead in _RENDEZVOUS.items() if job.placement.nodes > 1 else ():
-        own = [value for value in values[name] if is_own(value)]
-        if own and own == values[name]:
-            yield f"{name} is {own[0]}, which is another machine on each node; write {instead}"
-        elif why := next(filter(None, (why_unequal(job, value) for value in values[name])), ""):
-            yield f"{name}: {why}; write {instead}"
-
-
-def _about_gpus(job: PreparedJob) -> Iterator[str]:
-    """Yield a warning where the command chooses fewer GPUs than its tasks have, by their numbers."""
-    gpus = {row.gpus * row.tasks_per_node // row.tasks_per_gpu for row in job.placement.rows}
-    for simple in simple_commands(job.identity.command):
-        for name, value in assignments(simple):
-            count = len(value.split(","))
-            if name in _GPU_VARIABLES and _NUMBERS.fullmatch(value) and count < max(gpus, default=0):
-                yield (
-                    f"the command sets {name}={value}, and a node has {max(gpus)} GPUs: the others are "
-                    "idle, and on shared nodes these numbers may be another job's; remove it, or ask for "
-                    f"{count} by `resources: {{gpu: {{requests: {count}}}}}`"
-                )
+        yield from node_launches.within(job, launch)
 
 
 def _about_its_tasks(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
@@ -192,8 +152,11 @@ def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Corr
     """Yield the corrected option of a launch with another number of processes than the job has tasks."""
     size = job.placement.size
     runs = list(job.placement.tasks_per_node())
-    if launch.tasks is not None and launch.tasks != size:
-        starts = node_launches.starts(launch, str(launch.tasks))
+    given = [option.value for option in launch.options_of("np")]
+    value = value_in_job(job, given[0], early=True) if given else ""
+    tasks = int(value) if launch.tasks is None and value.isdecimal() else launch.tasks
+    if tasks is not None and tasks != size:
+        starts = node_launches.starts(launch, str(tasks))
         why = f"{starts}, and the job has {size} task{'s' * (size > 1)}"
         yield _with(launch, launch.options_of("np")[0], str(size), why)
         return

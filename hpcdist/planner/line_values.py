@@ -9,7 +9,8 @@ qsub(1B), bsub(1), flux-environment(7), bash(1), "Shell Variables", mpirun(1), t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -36,18 +37,20 @@ _SCOPES: Final[Mapping[str, Scope]] = _scopes(
     login="SLURM_SUBMIT_HOST PBS_O_HOST LSB_SUB_HOST SGE_O_HOST",
 )
 _OWN_HOST: Final = re.compile(
-    r"(?:\$\(|`)\s*(?:\S*/)?(?:hostname|uname\s+-n|ifconfig|ip\s+(?:-\S+\s+)*(?:a|addr|address|route)"
-    r"|cat\s+/(?:etc|proc/sys/kernel)/hostname)\b"
+    r"(?:\$\(|`)(?!.*\bscontrol\b).*?\b(?:hostname|gethostname|uname\s+-n|ifconfig"
+    r"|ip\s+(?:-\S+\s+)*(?:a|addr|address|route))\b"
     r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME|SLURM_TOPOLOGY_ADDR|HPCDIST_ADDRESS)\b"
 )
 """Expansions that are the name or the address of the host on which they are expanded."""
 _DRAW: Final = re.compile(
-    r"\$\{?(?:S?RANDOM|BASHPID|EPOCHREALTIME|EPOCHSECONDS|SECONDS)\b|\$\$|\$\(\([^$]*\bS?RANDOM\b"
-    r"|(?:\$\(|`)[^)`]*\b(?:uuidgen|shuf|jot\s+-r|mktemp|openssl\s+rand|/dev/u?random|random/uuid|random\b"
+    r"\$\{?(?:S?RANDOM|BASHPID|EPOCHREALTIME|EPOCHSECONDS|SECONDS)\b|\$\$|\$\(\(.*\bS?RANDOM\b"
+    r"|(?:\$\(|`)[^`]*\b(?:getsockname|uuidgen|shuf|jot\s+-r|mktemp|openssl\s+rand|/dev/u?random|random/uuid|random\b"
     r"|date\s+\S*\+\S*%[sN]\b|get_free_port|free_port)"
 )
 """Expansions that give another text each time."""
 _WHOLE: Final = re.compile(r"\$\(\(.*?\)\)|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^{}]*\}|\$\$|\$\w+")
+_GPU_COUNT: Final = re.compile(r"\$\(\s*nvidia-smi\s+(?:-L|--list-gpus)\s*\|\s*wc\s+-l\s*\)")
+_DEFAULT: Final = re.compile(r"\$\{(\w+):?[-=]\"?([^{}$\"]*)\"?\}")
 _NAME: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 # --- The values that a plan knows
@@ -116,7 +119,9 @@ def value_in_job(job: PreparedJob, text: str, *, early: bool = False) -> str:
         found |= dict.fromkeys(("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
     elif _tasks_per_node(job) == 1:
         found |= {name: "0" for name, scope in _SCOPES.items() if scope == "local"}
-    return filled(text, found)
+    text = _GPU_COUNT.sub(str(_gpus_on_node(job)), filled(text, found))
+    own = _set_in(job)
+    return _DEFAULT.sub(lambda match: match[0] if match[1] in own else found.get(match[1], match[2]), text)
 
 
 def is_own(host: str) -> bool:
@@ -163,6 +168,72 @@ def _why_empty(job: PreparedJob, name: str) -> str:
 
 def _set_in(job: PreparedJob) -> set[str]:
     """Return the variables that the job, or the command itself, sets before the program."""
-    own = (name for simple in simple_commands(job.identity.command) for name, _ in assignments(simple))
+    commands = [*simple_commands(job.identity.command)]
+    own = {name for simple in commands for name, value in assignments(simple) if f"${{{name}" not in value}
+    sourced = (simple.words[1:] for simple in commands if simple.words[:1] in (("source",), (".",)))
+    if not all(map(_sets_up, sourced)):
+        own |= {*_OF_LAUNCHERS}  # it may
     environment = job.environment
     return {*own, *(item.name for item in (*environment.variables, *environment.task_variables))}
+
+
+def _sets_up(words: tuple[str, ...]) -> bool:
+    """Whether a sourced file activates an environment, and sets nothing of a launch."""
+    return any(re.search(r"activate$|conda\.sh$|setvars\.sh$|/profile|bashrc", word) for word in words[:1])
+
+
+# --- Warnings about what a command sets itself
+
+_RENDEZVOUS: Final = {
+    "MASTER_ADDR": 'MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"',
+    "MASTER_PORT": 'MASTER_PORT="$HPCDIST_PORT"',
+}
+"""Variables that must be the same in all tasks, and what to write."""
+_GPU_VARIABLES: Final = frozenset(
+    ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+)
+_NUMBERS: Final = re.compile(r"\d+(?:,\d+)*")
+
+
+def about_rendezvous(job: PreparedJob) -> Iterator[str]:
+    """Yield a warning where each task would set another address or port for the rendezvous."""
+    values = defaultdict[str, list[str]](list)
+    for simple in simple_commands(job.identity.command):
+        for name, value in assignments(simple):
+            values[name].append(value)
+    for item in job.environment.variables:
+        if item.name in _RENDEZVOUS and not item.shell:
+            values[item.name].append(item.value)
+    for name, instead in _RENDEZVOUS.items() if job.placement.nodes > 1 else ():
+        own = [value for value in values[name] if is_own(value)]
+        if own and own == values[name]:
+            yield f"{name} is {own[0]}, which is another machine on each node; write {instead}"
+        elif why := next(filter(None, (why_unequal(job, value) for value in values[name])), ""):
+            yield f"{name}: {why}; write {instead}"
+
+
+def about_gpus(job: PreparedJob) -> Iterator[str]:
+    """Yield a warning where the command chooses fewer GPUs than its tasks have, by their numbers."""
+    gpus = {row.gpus * row.tasks_per_node // row.tasks_per_gpu for row in job.placement.rows}
+    for simple in simple_commands(job.identity.command):
+        for name, value in assignments(simple):
+            count = len(value.split(","))
+            if name in _GPU_VARIABLES and _NUMBERS.fullmatch(value) and count < max(gpus, default=0):
+                yield (
+                    f"the command sets {name}={value}, and a node has {max(gpus)} GPUs: the others are "
+                    "idle, and on shared nodes these numbers may be another job's; remove it, or ask for "
+                    f"{count} by `resources: {{gpu: {{requests: {count}}}}}`"
+                )
+
+
+def about_background(job: PreparedJob) -> Iterator[str]:
+    """Yield a warning where a command ends while its last program still runs."""
+    command = job.identity.command.rstrip()
+    if command.endswith("&") and not command.endswith("&&") and not _WAIT.search(command):
+        yield (
+            "the command starts its last program in the background (`&`) and ends: the job ends with it, and "
+            "the program is killed; remove the `&`, or write `wait` behind it"
+        )
+
+
+_WAIT: Final = re.compile(r"(?m)^\s*wait\b|[;&]\s*wait\b")

@@ -14,7 +14,7 @@ from hpcdist.plan.model import PreparedJob
 from hpcdist.planner.line_values import is_own, value_in_job, why_empty, why_unequal
 
 _VARIABLES: Final = re.compile(
-    r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)"
+    r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)|(?P<backend>RDZV_BACKEND)"
     r"|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
 )
 """Options of torchrun that can be set by variables."""
@@ -88,17 +88,24 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     inner, nodes = launch.starts, job.placement.nodes
     if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
         return
-    if why := _why_separate(job, inner, _settings(job, inner), nodes, early=_is_early(launch)):
-        line = inner.line(*_options(job, inner, nodes), without=_rendezvous_options(inner))
-        yield (
-            f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_SEPARATE}; write "
-            f"`{line}`, which hpcdist starts on each{_instead(inner)}"
-        )
+    settings = _settings(job, inner)
+    corrections = [*_processes(job, inner, settings)]
+    if why := _why_separate(job, inner, settings, nodes, early=_is_early(launch)):
+        where = f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_SEPARATE}"
+        corrections.insert(0, Correction(where, _options(job, inner, nodes), _rendezvous_options(inner)))
+    if corrections:
+        add = [text for item in corrections for text in item.add]
+        line = inner.line(*add, without=[option for item in corrections for option in item.without])
+        reasons = "; ".join(item.reason for item in corrections)
+        yield f"{reasons}; write `{line}`, which hpcdist starts on each{_instead(inner)}"
 
 
 def _is_early(launch: UserLaunch) -> bool:
     """Whether the first node expands what a launch starts, and not each task (`bash -c '...'`)."""
-    return not any(word.startswith("'") for word in launch.words[launch.head + launch.end :])
+    words = launch.words[launch.head + launch.end :]
+    inner = launch.starts.words[0] if launch.starts else ""
+    is_late = any(word[:1] == "'" or "\\$" in word for word in words)
+    return not is_late and any(inner in word for word in words)
 
 
 def separate(job: PreparedJob, launch: UserLaunch, text: str) -> str:
@@ -160,8 +167,13 @@ def _why_separate(
     if "alone" in settings:
         return "`--standalone` makes each a training of its own"
     needed = _NEEDED.get(launch.program, ("nodes", "rank", "address"))
-    if "endpoint" in settings:
-        needed = ("nodes",) if "nodes" in needed else ("endpoint",)
+    numbers = settings.get("backend", "static") != "static"  # itself: torchrun ignores --node_rank then
+    if numbers or "endpoint" in settings:
+        meets = "endpoint" if "nodes" not in needed or launch.is_torch else "address"
+        needed = (*(kind for kind in ("nodes", "rank") if kind in needed), meets)
+    if numbers:
+        settings = {kind: value for kind, value in settings.items() if kind != "rank"}
+        needed = tuple(kind for kind in needed if kind != "rank")
     missing = [_WORDS[kind] for kind in needed if kind not in settings]
     if missing:
         first = ", ".join(missing[:-1])

@@ -12,6 +12,8 @@ from tests.sites import shipped_site
 from tests.wording import Wording
 
 H = '"$HPCDIST_HOSTFILE"'
+C10D = "--nproc_per_node 4 --rdzv_backend=c10d --rdzv_endpoint"
+RANKED = "--nnodes=2 --nproc_per_node=4 --master_addr=$A --master_port=1"
 
 
 def warned(*texts: str) -> tuple[str, ...]:
@@ -49,6 +51,8 @@ def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, fra
         "srun --ntasks-per-node=1 a",
         "srun --ntasks-per-node=8 a",
         "srun -N1 -n8 a",
+        "mpirun -np $(nvidia-smi -L | wc -l) a",
+        "mpirun -np $SLURM_NNODES a",
         f"deepspeed --hostfile {H} --num_nodes 3 t.py",
     ],
 )
@@ -154,6 +158,11 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         "srun torchrun --nproc_per_node=4 t.py",
         "srun -n 2 bash -c 'torchrun --standalone --nproc_per_node=4 t.py'",
         "srun -l accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A t",
+        f"A=$((RANDOM%100)); P=$((29500 + A))\ntorchrun {RANKED} --node_rank=$R --master_port=$P t.py",
+        f"srun torchrun --nnodes 2 {C10D} $A:1 --nproc_per_node=2 t.py",
+        f"srun -n 1 torchrun --nnodes 2 {C10D} $A:1 t.py",
+        f"$(which torchrun) {RANKED} t.py",
+        f"nsys profile -o x torchrun {RANKED} t.py",
     ],
 )
 def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> None:
@@ -163,15 +172,25 @@ def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> No
 @pytest.mark.parametrize(
     "command",
     [
-        "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 4 --rdzv_endpoint $HEAD:29500 t.py",
+        f"srun torchrun --nnodes $SLURM_NNODES {C10D} $HEAD:29500 t.py",
         "srun bash -c 'accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A'",
-        "srun torchrun --nnodes 2 --nproc_per_node 4 --rdzv_id $RANDOM --rdzv_endpoint $(hostname):1 t.py",
+        f"srun torchrun --nnodes 2 --rdzv_id $RANDOM {C10D} $(hostname):1 t.py",
+        f"srun torchrun --nnodes 2 --node_rank=$SLURM_PROCID {C10D} $A:1 t.py",
+        f'srun bash -c "torchrun {RANKED} --node_rank=\\$SLURM_PROCID t.py"',
+        f'L="torchrun {RANKED} --node_rank=\\$SLURM_PROCID"\nsrun bash -c "$L t.py"',
+        f'L="torchrun {RANKED} \\\n  --rdzv_backend=c10d --rdzv_endpoint=$A:1"\nsrun $L t.py',
+        f"P=$((SLURM_NNODES * 4))\nsrun torchrun --nnodes 2 --tee $P {C10D} $A:1 t.py",
+        f"torchrun -m {RANKED} --node_rank=$R pkg.train",
+        f"if command -v torchrun; then torchrun {RANKED} --node_rank=$R t.py; fi",
+        f"torchrun $EXTRA {RANKED} --node_rank=$R t.py",
+        f"if [[ $N == 1 ]]; then torchrun --standalone t.py; else torchrun {RANKED} --node_rank=$R t.py; fi",
+        f"for ((i=0;i<2;i++)); do srun torchrun --node_rank=$i {RANKED} t.py; done",
         "torchrun $DISTRIBUTED_ARGS t.py",
         'torchrun "${ARGS[@]}" t.py',
         "srun torchrun ${OPTIONS} -m pkg",
         "A='--nnodes 2 --nproc_per_node 4 --node_rank $R --master_addr $H'\ntorchrun $A t.py",
         "accelerate launch --num_processes $((N*4)) --num_machines $N --machine_rank $R --main_process_ip $A",
-        "$PY -m torch.distributed.run --nnodes 2 --nproc_per_node 4 --rdzv-endpoint $(head $(nodes)):1 t.py",
+        f"$PY -m torch.distributed.run --nnodes 2 {C10D} $(head $(nodes)):1 t.py",
     ],
 )
 def test_launches_with_rendezvous_have_no_warning(command: str) -> None:
@@ -181,21 +200,27 @@ def test_launches_with_rendezvous_have_no_warning(command: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        "--rdzv_id=$RANDOM --rdzv_endpoint=$A:29500",
-        "--rdzv_id $(uuidgen) --rdzv_endpoint=$A:29500",
-        "--rdzv_id=1 --rdzv_endpoint=$A:$(shuf -i 2000-3000 -n 1)",
+        "--rdzv_id=$RANDOM --rdzv_backend=c10d --rdzv_endpoint=$A:29500",
+        "--rdzv_id $(uuidgen) --rdzv_backend=c10d --rdzv_endpoint=$A:29500",
+        "--rdzv_id=1 --rdzv_backend=c10d --rdzv_endpoint=$A:$(shuf -i 2000-3000 -n 1)",
         "--node_rank=$R --master_addr=$A --master_port=$((10000 + RANDOM % 20000))",
         "--node_rank=$R --master_addr=$A --master_port=$$",
-        "--rdzv_endpoint=$SLURMD_NODENAME:29500",
-        "--rdzv_endpoint=$(uname -n):29500",
-        "--rdzv_endpoint=$SLURM_SUBMIT_HOST:29500",
-        "--rdzv_endpoint=$PBS_O_HOST:29500",
+        "--rdzv_backend=c10d --rdzv_endpoint=$SLURMD_NODENAME:29500",
+        "--rdzv_backend=c10d --rdzv_endpoint=$(uname -n):29500",
+        "--rdzv_backend=c10d --rdzv_endpoint=$SLURM_SUBMIT_HOST:29500",
+        "--rdzv_backend=c10d --rdzv_endpoint=$PBS_O_HOST:29500",
         "--node_rank=$SLURM_LOCALID --master_addr=$A",
         "--node_rank=$LOCAL_RANK --master_addr=$A",
-        "--nnodes=$NNODES --rdzv_endpoint=$A:29500",
-        "--nnodes=$PBS_NUM_NODES --rdzv_endpoint=$A:29500",
+        "--nnodes=$NNODES --rdzv_backend=c10d --rdzv_endpoint=$A:29500",
+        "--nnodes=$PBS_NUM_NODES --rdzv_backend=c10d --rdzv_endpoint=$A:29500",
         "--node_rank=$OMPI_COMM_WORLD_LOCAL_RANK --master_addr=$A",
-        "--rdzv_endpoint=$HPCDIST_ADDRESS:29500",
+        "--rdzv_backend=c10d --rdzv_endpoint=$HPCDIST_ADDRESS:29500",
+        "--rdzv_endpoint=$A:29500",
+        "--node_rank=$R --master_addr=$A --rdzv_backend=c10d",
+        "--nnodes=${NNODES:-1} --node_rank=$R --master_addr=$A",
+        "--node_rank=${OMPI_COMM_WORLD_RANK:-0} --master_addr=$A",
+        "--node_rank=$R --master_addr=$A --master_port=$(( ((RANDOM<<15)|RANDOM) % 49152 + 10000 ))",
+        "--node_rank=$R --master_addr=$(getent hosts $(hostname) | awk '{print $1}')",
     ],
 )
 def test_values_that_differ_between_nodes_warn(options: str, wording: Wording) -> None:
@@ -206,11 +231,11 @@ def test_values_that_differ_between_nodes_warn(options: str, wording: Wording) -
 @pytest.mark.parametrize(
     "options",
     [
-        "--rdzv_id=$SLURM_JOB_ID --rdzv_endpoint=$A:$((20000 + SLURM_JOB_ID % 10000))",
+        "--rdzv_id=$SLURM_JOB_ID --rdzv_backend=c10d --rdzv_endpoint=$A:$((20000 + SLURM_JOB_ID % 10000))",
         "--node_rank=$SLURM_NODEID --master_addr=$HPCDIST_HEAD_ADDRESS --master_port=29500",
         "--node_rank=$SLURM_PROCID --master_addr=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
-        "--rdzv_endpoint=$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT",
-        "--rdzv_id=$(date +%F) --rdzv_endpoint=$A:29500",
+        "--rdzv_backend=c10d --rdzv_endpoint=$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT",
+        "--rdzv_id=$(date +%F) --rdzv_backend=c10d --rdzv_endpoint=$A:29500",
     ],
 )
 def test_values_that_are_equal_have_no_warning(options: str) -> None:
@@ -229,6 +254,19 @@ def test_values_that_are_equal_have_no_warning(options: str) -> None:
 def test_each_task_sets_another_rendezvous(command: str, wording: Wording) -> None:
     wording(warnings_of(of(command)))
     assert warnings_of(of(command, replicas=1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "ends"),
+    [
+        ("nohup python t.py > log 2>&1 &", True),
+        ("python t.py &\nwait", False),
+        ("python t.py & wait $!", False),
+        ("a && b", False),
+    ],
+)
+def test_a_program_in_the_background_ends_with_the_command(command: str, ends: bool) -> None:
+    assert any("in the background" in text for text in warnings_of(of(command))) is ends
 
 
 @pytest.mark.parametrize(

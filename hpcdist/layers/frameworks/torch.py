@@ -10,6 +10,7 @@ from hpcdist.base.errors import Path, Problem, warning
 from hpcdist.base.fields import Model
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import MOST_COUNT
+from hpcdist.experiment.shell_words import simple_commands
 from hpcdist.layers.frameworks import PlainFramework, filled, section_of, threads
 from hpcdist.layers.protocols import Topology, words_of
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -219,7 +220,9 @@ class PyTorch(PlainFramework):
         whole = (row.gpus for row in job.placement.rows if row.tasks_per_replica == 1)
         most = max(whole, default=0)
         by_user = job.launch.mode == "once" or job.launch.starts_processes
-        if launch is None and most > 1 and not by_user:
+        started = (simple.words[0] for simple in simple_commands(job.identity.command) if simple.words)
+        runs_python = any(word.rsplit("/", 1)[-1].startswith("python") for word in started)
+        if launch is None and most > 1 and runs_python and not by_user:
             yield warning(
                 f"each replica is one process for its {most} GPUs; for a process a GPU write "
                 "`pytorch: {launch: env}`"
