@@ -481,4 +481,6 @@ def _located(found: lint.LintFinding, experiment: Experiment) -> Problem:
     if found.name in experiment.environment.env_vars:
         path = ("environment", "env_vars", found.name)
         return Problem(found.text, path, found.hint, found.severity)
+    if found.origin == Origin("key", "run.cmd"):
+        return Problem(found.text, ("run", "cmd"), found.hint, found.severity, word=found.name)
     return Problem(f"{found.origin}: {found.text}", (), found.hint, found.severity)

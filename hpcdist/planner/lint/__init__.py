@@ -11,7 +11,9 @@ Its tables are imported only where such a variable is set, so that other renders
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
+from hpcdist.experiment.shell_words import assignments, is_computed, simple_commands, unquoted
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Directive, Origin, Variable, Word
@@ -70,7 +72,18 @@ def of_job(
         known=site.fabric.known,
         site_values=site_values_of(site, job.facts),
     )
-    return tuple(summarized(findings((*job.environment.variables, *_parameters(job, site)), context)))
+    variables = (*job.environment.variables, *_parameters(job, site), *_of_command(job.identity.command))
+    return tuple(summarized(findings(variables, context)))
+
+
+def _of_command(command: str) -> Iterator[Variable]:
+    """Yield the variables that a command sets itself, and those of `mpirun -x`, whose values are literal."""
+    commands = [*simple_commands(command)]
+    passed = (word.partition("=") for one in commands for last, word in pairwise(one.words) if last == "-x")
+    own = [pair for one in commands for pair in assignments(one)]
+    for name, value in (*own, *((name, unquoted(value)) for name, equals, value in passed if equals)):
+        if not is_computed(value):
+            yield Variable(name=name, value=value, origin=Origin("key", "run.cmd"))
 
 
 def _directives(job: PreparedJob, directives: Iterable[Directive]) -> Iterator[Word]:
