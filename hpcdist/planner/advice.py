@@ -128,6 +128,11 @@ def _hosts(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterator[node_la
         yield node_launches.Correction(
             why, (hostfile_option(launch),), launch.options_of("hosts", "hostfile")
         )
+    for option in launch.options_of("address") if launch.program in _STARTS_ALONE else ():
+        if is_own(option.value):
+            where = f"{launch.written(option)} is {option.value}"
+            reason = f"{where}, and the other nodes would wait at themselves"
+            yield node_launches.Correction(reason, (), (option,))
     alone = [host for option in named if option.kind in ("hosts", "include")
              for host in hosts_in(option.kind, option.value)]  # fmt: skip
     if alone and all(is_own(host) for host in alone):

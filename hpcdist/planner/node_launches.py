@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.experiment.launch_line import UserLaunch, user_launch
 from hpcdist.experiment.launch_options import Option, hosts_in
-from hpcdist.experiment.shell_words import simple_commands, unquoted
+from hpcdist.experiment.shell_words import assignments, simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
 from hpcdist.planner.line_values import is_own, value_in_job, why_empty, why_unequal
 
@@ -151,9 +151,12 @@ def _settings(job: PreparedJob, launch: UserLaunch, script: str = "") -> dict[st
     """Return the settings of a launch by kind, from its options or from torchrun's variables."""
     found = {option.kind: option.value for option in launch.options if option.kind}
     if launch.is_torch:
-        texts = [job.identity.command, script, *(variable.name for variable in job.environment.variables)]
-        for match in (match for text in texts for match in _VARIABLES.finditer(text)):
-            found.setdefault(match.lastgroup or "", "$")
+        commands = (one for text in (job.identity.command, script) for one in simple_commands(text))
+        own = [pair for one in commands for pair in assignments(one)]
+        own += [(one.name, "$" if one.shell else one.value) for one in job.environment.variables]
+        for name, value in own:
+            if match := _VARIABLES.fullmatch(name):
+                found.setdefault(match.lastgroup or "", value)
     return found
 
 

@@ -41,6 +41,7 @@ def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, fra
         "mpirun -np 8 -H $(hostname) ./a",
         'deepspeed --hostfile="" --include localhost:0 t.py',
         "deepspeed --include localhost:0,1 t.py",
+        f"deepspeed --hostfile {H} --master_addr 127.0.0.1 t.py",
         "mpirun -np 4 python t.py",
         "srun -n4 python t.py",
         "horovodrun --num-proc=1 -H $HOSTS python t.py",
@@ -162,6 +163,7 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         f"srun torchrun --nnodes 2 {C10D} $A:1 --nproc_per_node=2 t.py",
         f"srun -n 1 torchrun --nnodes 2 {C10D} $A:1 t.py",
         f"$(which torchrun) {RANKED} t.py",
+        "export PET_NNODES=1 PET_NODE_RANK=$R PET_MASTER_ADDR=$A PET_NPROC_PER_NODE=4\ntorchrun t.py",
         f"nsys profile -o x torchrun {RANKED} t.py",
     ],
 )
