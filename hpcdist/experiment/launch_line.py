@@ -333,16 +333,21 @@ def _launch_problems(experiment: Experiment) -> Iterator[Problem]:
 
 def _of_ports(command: str, env: Mapping[str, str]) -> Iterator[Problem]:
     """Yield an error for each port above 65535, the last of TCP (RFC 9293)."""
-    for match in _PORT.finditer(command):
-        if int(match[1]) > _LAST_PORT:
-            yield Problem(_no_port(match[1]), _CMD, _INSTEAD_OF_PORT, word=match[1])
+    for port in missing_ports(command):
+        yield Problem(no_port(port), _CMD, _INSTEAD_OF_PORT, word=port)
     for name, value in env.items():
         port = value.rpartition(":")[2]
         if _PORT_VARIABLE.search(name) and port.isdecimal() and int(port) > _LAST_PORT:
-            yield Problem(_no_port(port), ("environment", "env_vars", name), "write one from 1024 to 65535")
+            yield Problem(no_port(port), ("environment", "env_vars", name), "write one from 1024 to 65535")
 
 
-def _no_port(port: str) -> str:
+def missing_ports(text: str) -> Iterator[str]:
+    """Yield the ports of a text that do not exist."""
+    return (match[1] for match in _PORT.finditer(text) if int(match[1]) > _LAST_PORT)
+
+
+def no_port(port: str) -> str:
+    """Return what is wrong with such a port."""
     return f"{port} is no port: they end at {_LAST_PORT}"
 
 

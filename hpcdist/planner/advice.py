@@ -46,7 +46,7 @@ _NEEDS_HOSTS: Final = frozenset({"horovodrun", "mpirun_rsh", *_STARTS_ALONE})
 
 def about_launch(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[str]:
     """Yield a warning for each part of the user's launch line that does not fit the plan."""
-    yield from line_values.about_gpus(job)
+    yield from line_values.about_gpus(job, job.identity.command)
     yield from line_values.about_background(job)
     if launch is None:
         yield from line_values.about_rendezvous(job)

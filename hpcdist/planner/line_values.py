@@ -212,15 +212,15 @@ def about_rendezvous(job: PreparedJob) -> Iterator[str]:
             yield f"{name}: {why}; write {instead}"
 
 
-def about_gpus(job: PreparedJob) -> Iterator[str]:
-    """Yield a warning where the command chooses fewer GPUs than its tasks have, by their numbers."""
+def about_gpus(job: PreparedJob, text: str, who: str = "the command") -> Iterator[str]:
+    """Yield a warning where a command or script chooses fewer GPUs than a node has, by their numbers."""
     gpus = {row.gpus * row.tasks_per_node // row.tasks_per_gpu for row in job.placement.rows}
-    for simple in simple_commands(job.identity.command):
+    for simple in simple_commands(text):
         for name, value in assignments(simple):
             count = len(value.split(","))
             if name in _GPU_VARIABLES and _NUMBERS.fullmatch(value) and count < max(gpus, default=0):
                 yield (
-                    f"the command sets {name}={value}, and a node has {max(gpus)} GPUs: the others are "
+                    f"{who} sets {name}={value}, and a node has {max(gpus)} GPUs: the others are "
                     "idle, and on shared nodes these numbers may be another job's; remove it, or ask for "
                     f"{count} by `resources: {{gpu: {{requests: {count}}}}}`"
                 )

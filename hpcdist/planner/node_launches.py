@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hpcdist.experiment.launch_line import UserLaunch, user_launch
+from hpcdist.experiment.launch_line import UserLaunch, missing_ports, no_port, user_launch
 from hpcdist.experiment.launch_options import Option, hosts_in
 from hpcdist.experiment.shell_words import assignments, simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
-from hpcdist.planner.line_values import is_own, value_in_job, why_empty, why_unequal
+from hpcdist.planner.line_values import about_gpus, is_own, value_in_job, why_empty, why_unequal
 
 _VARIABLES: Final = re.compile(
     r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)|(?P<backend>RDZV_BACKEND)"
@@ -323,7 +323,9 @@ def _imports_of(job: PreparedJob, script: str, text: str) -> Iterator[str]:
 
 
 def _launch_of(job: PreparedJob, script: str, text: str) -> Iterator[str]:
-    """Yield a warning where a shell script launches processes, and each task would run that script."""
+    """Yield the warnings on a shell script: a launch that each task would run, its GPUs and ports."""
+    yield from about_gpus(job, text, script)
+    yield from (f"{script}: {no_port(port)}" for port in missing_ports(text))
     launch = user_launch(text)
     size = sum(row.tasks * max(row.processes, 1) for row in job.placement.rows)
     if launch is None or size == 1:
@@ -336,3 +338,6 @@ def _launch_of(job: PreparedJob, script: str, text: str) -> Iterator[str]:
         yield f"{starts} {tasks} runs it; write what it does as `run.cmd`: a launch there runs once"
     elif why := separate(job, launch, text):
         yield f"{starts} tasks runs it, and {why}"
+    elif launch.runs == "per_node":
+        wrong = _processes(job, launch, _settings(job, launch, text))
+        yield from (f"{script}:{line}: {one.reason}; write `{' '.join(one.add)}`" for one in wrong)

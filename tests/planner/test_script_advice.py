@@ -18,6 +18,9 @@ ACCELERATE = '"""Trains."""\n\nfrom accelerate import Accelerator\n'
 CONNECTED = 'torchrun --nnodes=8 --node_rank="$HPCDIST_RANK" --rdzv_endpoint="$HPCDIST_HEAD_ADDRESS:1" t.py'
 
 
+MEETS = "torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$R --master_addr=$A t.py"
+
+
 def said(text: str, workers: int = 1, **data: Any) -> list[str]:
     plan = planned(**data, environment=environment(workers, each=resources(cpu=4, gpu=4)))
     return list(script_advice(plan, "t.py", text))
@@ -178,3 +181,20 @@ def test_what_to_write_for_a_trainer(wording: Wording) -> None:
 )
 def test_no_warning_of_a_library_that_does_not_train(text: str) -> None:
     assert said(text, framework="horovod") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"export CUDA_VISIBLE_DEVICES=0,1\n{MEETS}",
+        f"MASTER_PORT=70000\n{MEETS}",
+        MEETS.replace("node=4", "node=2"),
+    ],
+)
+def test_a_script_that_connects_and_leaves_gpus_idle_or_names_no_port(text: str, wording: Wording) -> None:
+    plan = planned(
+        framework="pytorch",
+        run={"cmd": "bash run.sh"},
+        environment=environment(1, each=resources(cpu=4, gpu=4)),
+    )
+    wording(script_advice(plan, "run.sh", text))
