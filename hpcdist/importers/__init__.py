@@ -115,6 +115,7 @@ _BUILTIN: Final = {
     "kubeflow": "hpcdist.importers.kubeflow:IMPORTER",
     "gradient": "hpcdist.importers.gradient:IMPORTER",
     "job_script": "hpcdist.importers.job_scripts:IMPORTER",
+    "job_body": "hpcdist.importers.job_scripts:WHOLE",
     "polyaxon": "hpcdist.importers.polyaxon:IMPORTER",
 }
 registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)

@@ -126,7 +126,7 @@ class Body:
         try:
             self._convert()
         except UnsupportedLaunch as why:
-            self._unchanged(str(why))
+            self.keep(str(why))
 
     def _convert(self) -> None:
         at = [*launched_in(self.found, self.values)]
@@ -167,7 +167,7 @@ class Body:
     def _first(self) -> Statement:
         return next((one for one in self.found if not one.is_comment), Statement("", 0))
 
-    def _unchanged(self, why: str) -> None:
+    def keep(self, why: str) -> None:
         """Put the body as it is, to run once with the job's hosts."""
         first = self._first()
         put_unchanged(self.read, self.job, why, self._role(self.size.nodes), self.path(first))

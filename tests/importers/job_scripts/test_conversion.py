@@ -179,6 +179,13 @@ def test_a_body_that_stays_as_it_is(body: str) -> None:
     assert (found.data["run"]["cmd"], found.data["backend"], found.remarks) == (body, "mpi", [why])
 
 
+def test_a_body_stays_as_it_is_if_the_user_says_so() -> None:
+    found = read(f"{HEAD}srun torchrun --nnodes 2 t.py", "job_body")
+    why = "this command, as `--from job_body` says, runs once, on the first node"
+    assert found.data["run"] == {"cmd": "srun torchrun --nnodes 2 t.py"}
+    assert found.remarks == [f"3:1: {why}; its hosts are in `$HPCDIST_HOSTFILE`"]
+
+
 def test_each_shape_is_what_it_looks_like() -> None:
     kinds = {name: read(shape.text).data for name, shape in SHAPES.items()}
     assert {name: (data.get("framework"), data.get("backend")) for name, data in kinds.items()} == {
