@@ -123,10 +123,21 @@ class Body:
         for name, value in self.values.items():
             if re.search(r"\bwc\b", value) and re.search("NODE(?:FILE|LIST)|scontrol", value):
                 self.values[name] = str(self.size.nodes)
+        self._warn_of_arguments()
         try:
             self._convert()
         except UnsupportedLaunch as why:
             self.keep(str(why))
+
+    def _warn_of_arguments(self) -> None:
+        """Warn that a script which takes arguments gets none."""
+        for statement in self.found:
+            text = "" if statement.is_comment or statement.compound == "function" else statement.text
+            if match := re.search(r"\$(?:[1-9@*]|\{[1-9@*])", re.sub(r"'[^']*'|\\.", "", text)):
+                argument = match[0].replace("{", "")
+                why = f"{argument} is empty: hpcdist passes no arguments to the script"
+                self.read.warn(*self.path(statement), why=why)
+                return
 
     def _convert(self) -> None:
         at = [*launched_in(self.found, self.values)]

@@ -296,9 +296,9 @@ def _take_container(launch: ScriptLaunch, option: Option, kind: str, around: Aro
     """Take the image of enroot's plug-in, its mounts, and where the program starts in it."""
     written = unquoted(option.value)
     value = re.sub(r"^\$\{?PWD\}?/|^\$\(pwd\)/", "./", written).replace("$(pwd)", "$PWD")
-    if kind == "image" and "$" in value:
-        value = re.sub(r"^\$\{?PWD\}?/", "./", text_of(value, around.values))
-    if "$(" in value or ("$" in value and kind != "binds"):
+    value = re.sub(r"^\$\{?PWD\}?/", "./", text_of(value, around.values))
+    left = set(re.findall(r"\$\{?(\w+)", value))
+    if re.search(r"\$\(|`", value) or left & around.choices.keys() or (left and kind != "binds"):
         raise UnsupportedLaunch(f"whose --{option.name}={written} is known only at run time")
     if any(":-" in around.values.get(name, "") for name in re.findall(r"\$\{?(\w+)", written)):
         launch.defaults.append(f"{written} is {value}")

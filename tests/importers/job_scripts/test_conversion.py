@@ -213,6 +213,19 @@ def test_the_whole_body_of_several_launch_lines_is_kept() -> None:
     ).rstrip("\n")
 
 
+def test_what_only_the_job_knows() -> None:
+    mounts = "srun --container-image=a.sqsh --container-mounts=$DIR:/x,$HOME:/h python t.py"
+    known = read(f"{HEAD}DIR=/data\n{mounts}").data
+    body = read(f"{HEAD}DIR=`pwd`\n{mounts}").remarks
+    assert known["build"] == {"image": "a.sqsh", "binds": ["/data:/x", "$HOME:/h"]}
+    assert "whose --container-mounts=$DIR:/x,$HOME:/h is known only at run time" in body[0]
+
+
+def test_arguments_of_the_script() -> None:
+    found = read(f"{HEAD}awk '{{print $1}}' x\nsrun python t.py ${{1:-a}} $2").remarks
+    assert found == ["4:1: $1 is empty: hpcdist passes no arguments to the script"]
+
+
 def test_what_becomes_of_addresses_and_ports() -> None:
     lines = "export MASTER_ADDR=$(hostname) MASTER_PORT=29500\nHOST=$(hostname -i)\nPORT=6000\nexport WORLD_SIZE=8"
     found = read(
