@@ -288,8 +288,11 @@ def _take_environment(launch: ScriptLaunch, option: Option, kind: str) -> None:
     elif kind == "mpi":
         launch.by_mpi = option.value not in ("none", "list")
     elif kind == "export":
-        pairs = (item.partition("=") for item in option.value.split(","))
-        launch.variables |= {name: value for name, equals, value in pairs if equals}
+        pairs = [item.partition("=") for item in option.value.split(",")]
+        computed = {name for name, _, value in pairs if re.search(r"[$`]", value)}
+        launch.variables |= {name: value for name, equals, value in pairs if equals and name not in computed}
+        exports = (Statement(f"export {name}={value}", 0) for name, _, value in pairs if name in computed)
+        launch.before[:0] = exports
 
 
 def _take_container(launch: ScriptLaunch, option: Option, kind: str, around: Around) -> None:
@@ -332,7 +335,8 @@ def _parsed(found: UserLaunch, around: Around) -> Line:
             )
     words = [values.get(at, word) for at, word in enumerate(words)]
     text = " ".join(["torchrun", *words[found.head :]] if found.is_torch else words)
-    line = parse_launch_line(text, around.values)
+    literal = {name: value for name, value in around.values.items() if not re.search(r"[$`(]", value)}
+    line = parse_launch_line(text, literal)
     if line is None:
         raise UnsupportedLaunch(f"of {found.program}, which is not converted")
     line.dropped += [f"{found.written(one)} {one.value}" for one in hosts]

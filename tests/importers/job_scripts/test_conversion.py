@@ -85,6 +85,16 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"framework": "pytorch"},
         "python t.py --files {1..3}.tar a{b,c} --x ${y} $((2 * 3)) $(a $(b $(c d)))",
     ),
+    "variables of srun": (
+        f"{FOUR}B=`pwd`\nsrun --export=ALL,A=1,C=$B python t.py",
+        {"framework": "pytorch", "environment": {"env_vars": {"A": "1"}}},
+        "B=`pwd`\nexport C=$B\npython t.py",
+    ),
+    "variables of mpirun": (
+        f"{FOUR}B=$HOME/b\nD=5\nmpirun -x A=1 -x C=$B -x E=$D ./solver",
+        {"framework": "mpi", "environment": {"env_vars": {"A": "1", "E": "5"}}},
+        "B=$HOME/b\nC=$B ./solver",
+    ),
     "binding": (
         f"{FOUR}module load openmpi\nsrun -n 8 --cpu-bind=cores ./solver",
         {
