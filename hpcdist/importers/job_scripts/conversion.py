@@ -105,6 +105,11 @@ class Body:
     handled: set[str] = field(default_factory=set)
     """Variables that hpcdist sets itself."""
 
+    @property
+    def reads_profile(self) -> bool:
+        """Whether each task reads the profile, which may set PATH, so that modules come after it."""
+        return self.is_login and bool(re.search(r"\b(?:conda|mamba)\s+activate\b", self.text))
+
     def path(self, statement: Statement) -> Path:
         """Return the path of a statement in the data."""
         return "body", statement.line
@@ -166,7 +171,8 @@ class Body:
     def _single(self) -> None:
         """Put the body of a job of one task as its command, without the modules that it loads first."""
         text = self.text
-        leading = [*takewhile(lambda one: one.is_comment or _modules(one), self.found)]
+        found = () if self.reads_profile else self.found
+        leading = [*takewhile(lambda one: one.is_comment or _modules(one), found)]
         self.modules = [name for one in leading for name in _modules(one)]
         for one in reversed(leading):
             if not one.is_comment:
@@ -215,7 +221,7 @@ class Body:
 
     def _put_command(self, text: str, source: Statement) -> None:
         folder = f"cd {self.header.folder} || exit\n" if self.header.folder else ""
-        login = _LOGIN if self.is_login and re.search(r"\b(?:conda|mamba|module|ml)\b", text) else ""
+        login = _LOGIN if self.reads_profile else ""
         self.job.command = Sourced(_raw(login + folder + text), self.path(source))
 
     # --- one launch line
@@ -258,7 +264,8 @@ class Body:
         if statement.background:
             raise UnsupportedLaunch("after a program in the background")
         modules = _modules(statement)
-        if statement.is_comment or (modules and any(map(_moves_modules, self.lines))):
+        stays = self.reads_profile or any(map(_moves_modules, self.lines))
+        if statement.is_comment or (modules and stays):
             self.lines.append(statement)
         elif modules:
             self.modules += modules

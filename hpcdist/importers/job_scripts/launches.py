@@ -17,6 +17,7 @@ from hpcdist.importers.job_scripts.lines import (
     Around,
     ScriptLaunch,
     differing,
+    has_quotes_inside,
     inlined_text,
     inlined_words,
     launches_in,
@@ -232,12 +233,16 @@ def _started(words: list[str], around: Around) -> ScriptLaunch:
 
 def _of_shell(word: str, around: Around) -> ScriptLaunch:
     """Return what the text of ``bash -c`` starts: lines that set its shell up, and one command."""
+    whole = f"bash -c {word}"
     if word[:1] == '"':
         word = inlined_text(word, around)
         if wrong := differing(re.sub(r"\\.", "", word, flags=re.DOTALL)):
             raise UnsupportedLaunch(f"in which the job script expands {wrong}, once for all tasks")
     text = unescaped(word)
     found = [one for one in statements(text) if not one.is_comment]
+    if word[:1] == '"' and has_quotes_inside(word, around):
+        around.inlined.clear()
+        return ScriptLaunch(1, whole, own_ranks=any(user_launches(one, around.values) for one in found))
     values = dict(around.values) | {name: value for one in found for name, value in one.assigned}
     lines = [one for one in found if user_launches(one, values)]
     if not lines:

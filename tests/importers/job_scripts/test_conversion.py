@@ -108,6 +108,11 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"framework": "pytorch", "environment": {"env_vars": {"A": "$x"}}, "batch": {"nodes": 2, "modules": ["gcc"]}},
         "module use /my/modules\nmodule load torch\npython t.py",
     ),
+    "quotes in one of two texts": (
+        f"{HEAD}A=\"--x 'a b'\"\n[ -f f ] && A=\"--y 'c d'\"\nsrun bash -c \"torchrun --nnodes 2 t.py $A\"",
+        {"framework": "pytorch"},
+        "A=\"--x 'a b'\"\n[ -f f ] && A=\"--y 'c d'\"\nbash -c \"torchrun --nnodes 2 t.py $A\"",
+    ),
     "steps": (
         f"{HEAD}mkdir -p logs\nnvidia-smi\nsrun python t.py\necho ended with $?\ncp a b",
         {
@@ -131,11 +136,11 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         "{% raw %}source env.sh\nfor x in 1 2; do\n  python t.py $x {{ y }}\ndone{% endraw %}",
     ),
     "a login shell": (
-        f"#!/bin/bash -l{HEAD.removeprefix('#!/bin/bash')}conda activate torch\nsrun python t.py",
+        f"#!/bin/bash -l{HEAD.removeprefix('#!/bin/bash')}module load gcc\nconda activate torch\nsrun python t.py",
         {"framework": "pytorch"},
         "[[ -r /etc/profile ]] && source /etc/profile\n"
         "[[ -r ~/.bash_profile ]] && source ~/.bash_profile || source ~/.profile\n"
-        "conda activate torch\npython t.py",
+        "module load gcc\nconda activate torch\npython t.py",
     ),
 }  # fmt: skip
 
