@@ -145,6 +145,8 @@ class Body:
                 return
 
     def _convert(self) -> None:
+        if not all(one.is_clear for one in self.found):
+            raise UnsupportedLaunch("in a script whose quotes are not clear")
         at = [*launched_in(self.found, self.values)]
         once = any(one.runs == "once" for n in at for one in user_launches(self.found[n], self.values))
         if not at and self.size.nodes > 1:
@@ -166,6 +168,8 @@ class Body:
             lines = [one._replace(text=with_meeting(one.text)) for one in lines]
         self._check_same(lines, launch)
         self._take_output(launch, after)
+        if not all(one.is_clear for one in statements(launch.program)):
+            raise UnsupportedLaunch("whose quotes are not clear")
         self._put(launch, line, lines, after)
 
     def _single(self) -> None:
@@ -412,7 +416,8 @@ class Body:
         odd = [one for one in lines if "=(" in one.text or one.compound not in {"", "if"}]
         if is_torchrun and odd:  # where torchrun starts is not found behind these
             texts.append(START)
-        self._put_command("\n".join([*texts, launch.program]), line)
+        command = "\n".join([*texts, launch.program])
+        self._put_command(command, line)
         self._put_steps(lines, after)
         self._say(launch, path)
 

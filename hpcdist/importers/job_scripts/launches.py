@@ -341,7 +341,7 @@ def _parsed(found: UserLaunch, around: Around) -> Line:
     words = [values.get(at, word) for at, word in enumerate(words)]
     text = " ".join(["torchrun", *words[found.head :]] if found.is_torch else words)
     literal = {name: value for name, value in around.values.items() if not re.search(r"[$`(]", value)}
-    line = parse_launch_line(text, literal)
+    line = parse_launch_line(re.sub(r"`pwd`|\$\(pwd\)", "$PWD", text), literal)
     if line is None:
         raise UnsupportedLaunch(f"of {found.program}, which is not converted")
     line.dropped += [f"{found.written(one)} {one.value}" for one in hosts]

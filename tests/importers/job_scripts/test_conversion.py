@@ -80,6 +80,11 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"framework": "pytorch"},
         'head="$HPCDIST_HEAD_ADDRESS"\naccelerate launch --num_machines 2 --machine_rank $SLURM_PROCID --main_process_ip $head t.py',
     ),
+    "quotes inside of quotes": (
+        f'{FOUR}D="$(cd "$(dirname "$X")" && pwd)"\nsrun python t.py "$D" "1) a"',
+        {"framework": "pytorch"},
+        'D="$(cd "$(dirname "$X")" && pwd)"\npython t.py "$D" "1) a"',
+    ),
     "braces": (
         f"{FOUR}srun -n 8 python t.py --files {{1..3}}.tar a{{b,c}} --x ${{y}} $((2 * 3)) $(a $(b $(c d)))",
         {"framework": "pytorch"},
@@ -177,6 +182,8 @@ REASONS = {
     "srun torchrun --standalone a.py": "in which torchrun trains on one node",
     "srun -n 8 torchrun --nnodes 2 a.py": "in which srun starts 4 launchers on each node",
     "torchrun --nnodes 2 a.py": "in which torchrun starts on the first node only",
+    'A=" --x `bc <<< "3; 4"` "\nsrun python a.py $A': "in a script whose quotes are not clear",
+    'A="$(echo "x y")"\nsrun python a.py $A': "in a script whose quotes are not clear",
     "mpirun -np 3 ./solver": "that starts 3 processes on 2 nodes, not the same number on each",
     "deepspeed a.py": "in which deepspeed finds no other node: there is no --hostfile",
     "python driver.py": "in which no known launcher starts processes on the nodes",
