@@ -124,6 +124,7 @@ _BUILTIN: Final = {
     "dstack": "hpcdist.importers.dstack:IMPORTER",
     "torchx": "hpcdist.importers.torchx:IMPORTER",
     "job_script": "hpcdist.importers.job_scripts:IMPORTER",
+    "job_body": "hpcdist.importers.job_scripts:WHOLE",
     "polyaxon": "hpcdist.importers.polyaxon:IMPORTER",
 }
 registry: Final[Registry[Importer]] = Registry("importer", _BUILTIN)

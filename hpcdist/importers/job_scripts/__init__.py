@@ -69,11 +69,14 @@ def _is_login(line: str) -> bool:
 
 
 class JobScript(Form):
-    """The importer of job scripts, which `document_of` makes documents of."""
+    """The importer of documents that `document_of` makes; ``whole``: bodies stay as they are."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self.whole = whole
 
     def recognises(self, data: Map) -> bool:
         """Decide by the key that only such a document has."""
-        return _KEY in data
+        return _KEY in data and not self.whole
 
     def read(self, data: Map) -> Imported:
         """Return the native form."""
@@ -87,7 +90,11 @@ class JobScript(Form):
         for index, text in read.items("late"):
             read.warn("late", index, why=f"`{text}` has no effect: {_AFTER.format(system.title)}")
         text = "\n".join(data["body"])
-        Body(read, header, job, statements(text), text, size_of(header), is_login).convert()
+        body = Body(read, header, job, statements(text), text, size_of(header), is_login)
+        if self.whole:
+            body.keep("as `--from job_body` says")
+        else:
+            body.convert()
         job.write(read)
         found = read.finish()
         remarks = (one._replace(path=()) for one in found.remarks)
@@ -95,3 +102,4 @@ class JobScript(Form):
 
 
 IMPORTER: Final = JobScript()
+WHOLE: Final = JobScript(whole=True)

@@ -58,6 +58,11 @@ class Statement(NamedTuple):
         return not self.parts
 
     @property
+    def is_clear(self) -> bool:
+        """Whether no word ends inside of a substitution: quotes inside of quotes may be read wrongly."""
+        return all(_is_whole(word.text) for part in self.parts for word in part.words)
+
+    @property
     def programs(self) -> list[str]:
         """The programs that it runs, without their folders; those inside of compound commands, too."""
         whole = _PATTERN.sub(" ", self.text) if "case" in self.text else self.text
@@ -246,6 +251,11 @@ class _Reader:
             kind = self.compound.strip()
             self.found.append(Statement(text, self._line(self.start), own, kind, background, self.start))
         self.start, self.compound, self.stack, self.opened, self.in_test = None, "", [], [], False
+
+
+def _is_whole(word: str) -> bool:
+    text = re.sub(r"^'[^']*'|(?<=\s)'[^']*'|\\.", "", word, flags=re.DOTALL)
+    return text.count("`") % 2 == 0 and ("$(" not in text or text.count("(") == text.count(")"))
 
 
 def statements(text: str) -> list[Statement]:

@@ -105,6 +105,11 @@ class Body:
     handled: set[str] = field(default_factory=set)
     """Variables that hpcdist sets itself."""
 
+    @property
+    def reads_profile(self) -> bool:
+        """Whether each task reads the profile, which may set PATH, so that modules come after it."""
+        return self.is_login and bool(re.search(r"\b(?:conda|mamba)\s+activate\b", self.text))
+
     def path(self, statement: Statement) -> Path:
         """Return the path of a statement in the data."""
         return "body", statement.line
@@ -123,12 +128,25 @@ class Body:
         for name, value in self.values.items():
             if re.search(r"\bwc\b", value) and re.search("NODE(?:FILE|LIST)|scontrol", value):
                 self.values[name] = str(self.size.nodes)
+        self._warn_of_arguments()
         try:
             self._convert()
         except UnsupportedLaunch as why:
-            self._unchanged(str(why))
+            self.keep(str(why))
+
+    def _warn_of_arguments(self) -> None:
+        """Warn that a script which takes arguments gets none."""
+        for statement in self.found:
+            text = "" if statement.is_comment or statement.compound == "function" else statement.text
+            if match := re.search(r"\$(?:[1-9@*]|\{[1-9@*])", re.sub(r"'[^']*'|\\.", "", text)):
+                argument = match[0].replace("{", "")
+                why = f"{argument} is empty: hpcdist passes no arguments to the script"
+                self.read.warn(*self.path(statement), why=why)
+                return
 
     def _convert(self) -> None:
+        if not all(one.is_clear for one in self.found):
+            raise UnsupportedLaunch("in a script whose quotes are not clear")
         at = [*launched_in(self.found, self.values)]
         once = any(one.runs == "once" for n in at for one in user_launches(self.found[n], self.values))
         if not at and self.size.nodes > 1:
@@ -150,12 +168,15 @@ class Body:
             lines = [one._replace(text=with_meeting(one.text)) for one in lines]
         self._check_same(lines, launch)
         self._take_output(launch, after)
+        if not all(one.is_clear for one in statements(launch.program)):
+            raise UnsupportedLaunch("whose quotes are not clear")
         self._put(launch, line, lines, after)
 
     def _single(self) -> None:
         """Put the body of a job of one task as its command, without the modules that it loads first."""
         text = self.text
-        leading = [*takewhile(lambda one: one.is_comment or _modules(one), self.found)]
+        found = () if self.reads_profile else self.found
+        leading = [*takewhile(lambda one: one.is_comment or _modules(one), found)]
         self.modules = [name for one in leading for name in _modules(one)]
         for one in reversed(leading):
             if not one.is_comment:
@@ -167,7 +188,7 @@ class Body:
     def _first(self) -> Statement:
         return next((one for one in self.found if not one.is_comment), Statement("", 0))
 
-    def _unchanged(self, why: str) -> None:
+    def keep(self, why: str) -> None:
         """Put the body as it is, to run once with the job's hosts."""
         first = self._first()
         put_unchanged(self.read, self.job, why, self._role(self.size.nodes), self.path(first))
@@ -204,7 +225,7 @@ class Body:
 
     def _put_command(self, text: str, source: Statement) -> None:
         folder = f"cd {self.header.folder} || exit\n" if self.header.folder else ""
-        login = _LOGIN if self.is_login and re.search(r"\b(?:conda|mamba|module|ml)\b", text) else ""
+        login = _LOGIN if self.reads_profile else ""
         self.job.command = Sourced(_raw(login + folder + text), self.path(source))
 
     # --- one launch line
@@ -247,7 +268,8 @@ class Body:
         if statement.background:
             raise UnsupportedLaunch("after a program in the background")
         modules = _modules(statement)
-        if statement.is_comment or (modules and any(map(_moves_modules, self.lines))):
+        stays = self.reads_profile or any(map(_moves_modules, self.lines))
+        if statement.is_comment or (modules and stays):
             self.lines.append(statement)
         elif modules:
             self.modules += modules
@@ -394,7 +416,8 @@ class Body:
         odd = [one for one in lines if "=(" in one.text or one.compound not in {"", "if"}]
         if is_torchrun and odd:  # where torchrun starts is not found behind these
             texts.append(START)
-        self._put_command("\n".join([*texts, launch.program]), line)
+        command = "\n".join([*texts, launch.program])
+        self._put_command(command, line)
         self._put_steps(lines, after)
         self._say(launch, path)
 

@@ -17,6 +17,7 @@ from hpcdist.importers.job_scripts.lines import (
     Around,
     ScriptLaunch,
     differing,
+    has_quotes_inside,
     inlined_text,
     inlined_words,
     launches_in,
@@ -232,12 +233,16 @@ def _started(words: list[str], around: Around) -> ScriptLaunch:
 
 def _of_shell(word: str, around: Around) -> ScriptLaunch:
     """Return what the text of ``bash -c`` starts: lines that set its shell up, and one command."""
+    whole = f"bash -c {word}"
     if word[:1] == '"':
         word = inlined_text(word, around)
         if wrong := differing(re.sub(r"\\.", "", word, flags=re.DOTALL)):
             raise UnsupportedLaunch(f"in which the job script expands {wrong}, once for all tasks")
     text = unescaped(word)
     found = [one for one in statements(text) if not one.is_comment]
+    if word[:1] == '"' and has_quotes_inside(word, around):
+        around.inlined.clear()
+        return ScriptLaunch(1, whole, own_ranks=any(user_launches(one, around.values) for one in found))
     values = dict(around.values) | {name: value for one in found for name, value in one.assigned}
     lines = [one for one in found if user_launches(one, values)]
     if not lines:
@@ -288,17 +293,20 @@ def _take_environment(launch: ScriptLaunch, option: Option, kind: str) -> None:
     elif kind == "mpi":
         launch.by_mpi = option.value not in ("none", "list")
     elif kind == "export":
-        pairs = (item.partition("=") for item in option.value.split(","))
-        launch.variables |= {name: value for name, equals, value in pairs if equals}
+        pairs = [item.partition("=") for item in option.value.split(",")]
+        computed = {name for name, _, value in pairs if re.search(r"[$`]", value)}
+        launch.variables |= {name: value for name, equals, value in pairs if equals and name not in computed}
+        exports = (Statement(f"export {name}={value}", 0) for name, _, value in pairs if name in computed)
+        launch.before[:0] = exports
 
 
 def _take_container(launch: ScriptLaunch, option: Option, kind: str, around: Around) -> None:
     """Take the image of enroot's plug-in, its mounts, and where the program starts in it."""
     written = unquoted(option.value)
     value = re.sub(r"^\$\{?PWD\}?/|^\$\(pwd\)/", "./", written).replace("$(pwd)", "$PWD")
-    if kind == "image" and "$" in value:
-        value = re.sub(r"^\$\{?PWD\}?/", "./", text_of(value, around.values))
-    if "$(" in value or ("$" in value and kind != "binds"):
+    value = re.sub(r"^\$\{?PWD\}?/", "./", text_of(value, around.values))
+    left = set(re.findall(r"\$\{?(\w+)", value))
+    if re.search(r"\$\(|`", value) or left & around.choices.keys() or (left and kind != "binds"):
         raise UnsupportedLaunch(f"whose --{option.name}={written} is known only at run time")
     if any(":-" in around.values.get(name, "") for name in re.findall(r"\$\{?(\w+)", written)):
         launch.defaults.append(f"{written} is {value}")
@@ -332,7 +340,8 @@ def _parsed(found: UserLaunch, around: Around) -> Line:
             )
     words = [values.get(at, word) for at, word in enumerate(words)]
     text = " ".join(["torchrun", *words[found.head :]] if found.is_torch else words)
-    line = parse_launch_line(text, around.values)
+    literal = {name: value for name, value in around.values.items() if not re.search(r"[$`(]", value)}
+    line = parse_launch_line(re.sub(r"`pwd`|\$\(pwd\)", "$PWD", text), literal)
     if line is None:
         raise UnsupportedLaunch(f"of {found.program}, which is not converted")
     line.dropped += [f"{found.written(one)} {one.value}" for one in hosts]

@@ -57,6 +57,7 @@ _OPTIONS: Final = re.compile(
 )
 """Options of launchers in the text of a variable."""
 _ARRAY: Final = re.compile(r'"?\$\{(\w+)\[[@*]\]\}"?')
+_OUTPUT: Final = re.compile(r"\$\(.*\)|`[^`]*`|\(.*\)", re.DOTALL)
 _COMPUTED: Final = re.compile(r"(?<!\\)\$\(|(?<!\\)`|^\(")
 """The text of a variable that is the output of a command, or an array."""
 
@@ -195,12 +196,19 @@ def inlined_text(word: str, around: Around) -> str:
     """Return a text in double quotes with the texts of variables that are no commands or arrays."""
     for _ in range(5):
         for name, value in around.values.items():
-            if name.startswith(_SYSTEM) or (_COMPUTED.search(value) and not _is_inlined(value)):
+            if name.startswith(_SYSTEM) or _OUTPUT.fullmatch(value.strip()):
                 continue
             new = re.sub(rf"(?<!\\)\$(?:\{{{name}\}}|{name}\b(?!\[))", lambda _, value=value: value, word)  # type: ignore[misc]
             around.inlined.update({name} if new != word else ())
             word = new
     return word
+
+
+def has_quotes_inside(word: str, around: Around) -> bool:
+    """Whether ``bash -c`` finds quotes or operators in a variable whose text is one of several."""
+    names = re.findall(r"(?<!\\)\$\{?(\w+)", word)
+    texts = (text.strip() for name in names for text in around.choices.get(name, ()))
+    return any(re.search(r"['\"\\|&;<>]", text) for text in texts if not _OUTPUT.fullmatch(text))
 
 
 def unescaped(word: str) -> str:

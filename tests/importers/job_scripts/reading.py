@@ -21,11 +21,11 @@ class Read(NamedTuple):
     remarks: list[str]
 
 
-def read(text: str) -> Read:
+def read(text: str, form: str = "") -> Read:
     """Return what a script becomes."""
     document = document_of(textwrap.dedent(text).lstrip(), "job.sh")
     assert document is not None
-    found = importers.read(document.data)
+    found = importers.read(document.data, form)
     located = [str(document.locate(problem)) for problem in found.remarks]
     return Read(found.data, [remark.removeprefix("job.sh:") for remark in located])
 

@@ -131,7 +131,7 @@ LAUNCHER="torchrun \\
   --node_rank \\$SLURM_PROCID \\
   --rdzv_endpoint $MASTER_ADDR:6000 \\
   --rdzv_backend c10d"
-PROGRAM="train.py --lr 0.1 --tag \\"a b\\""
+PROGRAM="`pwd`/train.py --kind 'a|b' --lr 0.1 --tag \\"a b\\""
 export CMD="$LAUNCHER $PROGRAM"
 SRUN_ARGS="--wait=60 --kill-on-bad-exit=1"
 srun $SRUN_ARGS bash -c "$CMD" 2>&1 | tee -a log.txt

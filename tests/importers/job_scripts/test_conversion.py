@@ -80,10 +80,25 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"framework": "pytorch"},
         'head="$HPCDIST_HEAD_ADDRESS"\naccelerate launch --num_machines 2 --machine_rank $SLURM_PROCID --main_process_ip $head t.py',
     ),
+    "quotes inside of quotes": (
+        f'{FOUR}D="$(cd "$(dirname "$X")" && pwd)"\nsrun python t.py "$D" "1) a"',
+        {"framework": "pytorch"},
+        'D="$(cd "$(dirname "$X")" && pwd)"\npython t.py "$D" "1) a"',
+    ),
     "braces": (
         f"{FOUR}srun -n 8 python t.py --files {{1..3}}.tar a{{b,c}} --x ${{y}} $((2 * 3)) $(a $(b $(c d)))",
         {"framework": "pytorch"},
         "python t.py --files {1..3}.tar a{b,c} --x ${y} $((2 * 3)) $(a $(b $(c d)))",
+    ),
+    "variables of srun": (
+        f"{FOUR}B=`pwd`\nsrun --export=ALL,A=1,C=$B python t.py",
+        {"framework": "pytorch", "environment": {"env_vars": {"A": "1"}}},
+        "B=`pwd`\nexport C=$B\npython t.py",
+    ),
+    "variables of mpirun": (
+        f"{FOUR}B=$HOME/b\nD=5\nmpirun -x A=1 -x C=$B -x E=$D ./solver",
+        {"framework": "mpi", "environment": {"env_vars": {"A": "1", "E": "5"}}},
+        "B=$HOME/b\nC=$B ./solver",
     ),
     "binding": (
         f"{FOUR}module load openmpi\nsrun -n 8 --cpu-bind=cores ./solver",
@@ -97,6 +112,11 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         f"{HEAD}module load gcc\nmodule use /my/modules\nmodule load torch\nexport A='$x'\nsrun python t.py",
         {"framework": "pytorch", "environment": {"env_vars": {"A": "$x"}}, "batch": {"nodes": 2, "modules": ["gcc"]}},
         "module use /my/modules\nmodule load torch\npython t.py",
+    ),
+    "quotes in one of two texts": (
+        f"{HEAD}A=\"--x 'a b'\"\n[ -f f ] && A=\"--y 'c d'\"\nsrun bash -c \"torchrun --nnodes 2 t.py $A\"",
+        {"framework": "pytorch"},
+        "A=\"--x 'a b'\"\n[ -f f ] && A=\"--y 'c d'\"\nbash -c \"torchrun --nnodes 2 t.py $A\"",
     ),
     "steps": (
         f"{HEAD}mkdir -p logs\nnvidia-smi\nsrun python t.py\necho ended with $?\ncp a b",
@@ -121,11 +141,11 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
         "{% raw %}source env.sh\nfor x in 1 2; do\n  python t.py $x {{ y }}\ndone{% endraw %}",
     ),
     "a login shell": (
-        f"#!/bin/bash -l{HEAD.removeprefix('#!/bin/bash')}conda activate torch\nsrun python t.py",
+        f"#!/bin/bash -l{HEAD.removeprefix('#!/bin/bash')}module load gcc\nconda activate torch\nsrun python t.py",
         {"framework": "pytorch"},
         "[[ -r /etc/profile ]] && source /etc/profile\n"
         "[[ -r ~/.bash_profile ]] && source ~/.bash_profile || source ~/.profile\n"
-        "conda activate torch\npython t.py",
+        "module load gcc\nconda activate torch\npython t.py",
     ),
 }  # fmt: skip
 
@@ -162,6 +182,8 @@ REASONS = {
     "srun torchrun --standalone a.py": "in which torchrun trains on one node",
     "srun -n 8 torchrun --nnodes 2 a.py": "in which srun starts 4 launchers on each node",
     "torchrun --nnodes 2 a.py": "in which torchrun starts on the first node only",
+    'A=" --x `bc <<< "3; 4"` "\nsrun python a.py $A': "in a script whose quotes are not clear",
+    'A="$(echo "x y")"\nsrun python a.py $A': "in a script whose quotes are not clear",
     "mpirun -np 3 ./solver": "that starts 3 processes on 2 nodes, not the same number on each",
     "deepspeed a.py": "in which deepspeed finds no other node: there is no --hostfile",
     "python driver.py": "in which no known launcher starts processes on the nodes",
@@ -177,6 +199,13 @@ def test_a_body_that_stays_as_it_is(body: str) -> None:
     found = read(HEAD + body)
     why = f"3:1: this command, {REASONS[body]}, runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
     assert (found.data["run"]["cmd"], found.data["backend"], found.remarks) == (body, "mpi", [why])
+
+
+def test_a_body_stays_as_it_is_if_the_user_says_so() -> None:
+    found = read(f"{HEAD}srun torchrun --nnodes 2 t.py", "job_body")
+    why = "this command, as `--from job_body` says, runs once, on the first node"
+    assert found.data["run"] == {"cmd": "srun torchrun --nnodes 2 t.py"}
+    assert found.remarks == [f"3:1: {why}; its hosts are in `$HPCDIST_HOSTFILE`"]
 
 
 def test_each_shape_is_what_it_looks_like() -> None:
@@ -204,6 +233,19 @@ def test_the_whole_body_of_several_launch_lines_is_kept() -> None:
     assert command_of(shape.text) == "".join(
         line for line in shape.text.splitlines(keepends=True) if not line.startswith("#")
     ).rstrip("\n")
+
+
+def test_what_only_the_job_knows() -> None:
+    mounts = "srun --container-image=a.sqsh --container-mounts=$DIR:/x,$HOME:/h python t.py"
+    known = read(f"{HEAD}DIR=/data\n{mounts}").data
+    body = read(f"{HEAD}DIR=`pwd`\n{mounts}").remarks
+    assert known["build"] == {"image": "a.sqsh", "binds": ["/data:/x", "$HOME:/h"]}
+    assert "whose --container-mounts=$DIR:/x,$HOME:/h is known only at run time" in body[0]
+
+
+def test_arguments_of_the_script() -> None:
+    found = read(f"{HEAD}awk '{{print $1}}' x\nsrun python t.py ${{1:-a}} $2").remarks
+    assert found == ["4:1: $1 is empty: hpcdist passes no arguments to the script"]
 
 
 def test_what_becomes_of_addresses_and_ports() -> None:
