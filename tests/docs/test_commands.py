@@ -41,6 +41,14 @@ ELSEWHERE: Final = {
         "has Hydra",
     ),
     "hpcdist sites check NAME --measured": ("tests/cli/test_sites_measured.py", "has a job that measured"),
+    **dict.fromkeys(
+        (
+            "python train.py",
+            "source venv/bin/activate && python train.py",
+            "source ~/miniforge3/etc/profile.d/conda.sh && conda activate torch && python train.py",
+        ),
+        ("tests/docs/test_first_week.py", "plans jobs with these commands"),
+    ),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
     "python -m benchmarks.scaling_studies": (
         "benchmarks/scaling_studies.py",
