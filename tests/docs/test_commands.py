@@ -184,6 +184,10 @@ ELSEWHERE: Final = {
         "has this file",
     ),
     "python -m tests.published mymachine": ("tests/site/test_published.py", "calls it with such a site"),
+    **dict.fromkeys(
+        ("hpcdist plan train.yml", "hpcdist submit train.yml --follow"),
+        ("tests/docs/test_first_week.py", "has this file"),
+    ),
     "hpcdist plan tune.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist check tune.yml": ("tests/docs/test_cost.py", "has this file"),
     "hpcdist plan two.yml --when": ("tests/slurm/test_starts.py", "asks a real Slurm about it"),

@@ -76,3 +76,12 @@ def test_each_state_is_in_the_glossary() -> None:
     [line] = re.findall(r"^\| state \| (.*) \|$", page, re.MULTILINE)
     others = {JobState.UNSUBMITTED, JobState.SUSPENDED, JobState.PREEMPTED}
     assert [state for state in JobState if state not in others and state.value not in line] == []
+
+
+def test_the_front_page_has_an_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HPCDIST_CONFIG", "")
+    Path("train.yml").write_text(block("front"))
+    done = CliRunner().invoke(main, ["check", "train.yml"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("ok: train.yml: 8 tasks by srun, 2 nodes, 8 GPUs")
