@@ -152,7 +152,6 @@ ELSEWHERE: Final = {
         "has a server",
     ),
     "spack -e . concretize && spack -e . install": ("tests/test_spack.py", "holds the names against Spack's"),
-    "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
     "hpcdist compare --only-differing --sort -accuracy": ("tests/cli/test_compare.py", "sorts by its metric"),
