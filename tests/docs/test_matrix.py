@@ -38,11 +38,11 @@ def matrix() -> str:
         [
             f"`{scheduler}`{' (stand-in)' if stands_in(scheduler) else ''}",
             f"`{launcher}`",
-            *(found.get(Cell(scheduler, launcher, name), "no") for name in names),
+            *(found.get(Cell(scheduler, launcher, name), "no").replace("planned", "") for name in names),
         ]
         for scheduler, launcher in sorted(pairs, key=pairs.__getitem__)
     ]
-    tried = [row for row in rows if {*row[2:]} - {"planned", "no"}]
+    tried = [row for row in rows if {*row[2:]} - {"", "no"}]
     planned = ", ".join(f"{row[0]} {row[1]}" for row in rows if row not in tried)
     shown = table(["scheduler", "launcher", *(f"`{name}`" for name in names)], tried)
     return f"{shown}\nOnly planned: {planned}.\n"
