@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,20 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
         for match in pattern.findall(file.read_text())
     ]
     assert found == []
+
+
+def test_a_copied_block_has_no_prompts_and_no_output(site: Path) -> None:
+    """The button reads the text that is shown while the block has this attribute."""
+    from playwright.sync_api import sync_playwright
+
+    read = """block => { block.setAttribute("data-md-copying", ""); return block.innerText.trimEnd() }"""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto((site / "how-to/sweeps.html").as_uri())
+        copied = [block.evaluate(read) for block in page.query_selector_all(".highlight code")]
+        browser.close()
+    assert "hpcdist plan tune.yml" in copied
 
 
 def test_make_docs_is_this_build() -> None:

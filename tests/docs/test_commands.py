@@ -41,6 +41,14 @@ ELSEWHERE: Final = {
         "has Hydra",
     ),
     "hpcdist sites check NAME --measured": ("tests/cli/test_sites_measured.py", "has a job that measured"),
+    **dict.fromkeys(
+        (
+            "python train.py",
+            "source venv/bin/activate && python train.py",
+            "source ~/miniforge3/etc/profile.d/conda.sh && conda activate torch && python train.py",
+        ),
+        ("tests/docs/test_first_week.py", "plans jobs with these commands"),
+    ),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
     "python -m benchmarks.scaling_studies": (
         "benchmarks/scaling_studies.py",
@@ -144,7 +152,6 @@ ELSEWHERE: Final = {
         "has a server",
     ),
     "spack -e . concretize && spack -e . install": ("tests/test_spack.py", "holds the names against Spack's"),
-    "spack audit packages": ("tests/test_spack.py", "there is no Spack here"),
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
     "hpcdist compare --only-differing --sort -accuracy": ("tests/cli/test_compare.py", "sorts by its metric"),
@@ -176,6 +183,10 @@ ELSEWHERE: Final = {
         "has this file",
     ),
     "python -m tests.published mymachine": ("tests/site/test_published.py", "calls it with such a site"),
+    **dict.fromkeys(
+        ("hpcdist plan train.yml", "hpcdist submit train.yml --follow"),
+        ("tests/docs/test_first_week.py", "has this file"),
+    ),
     "hpcdist plan tune.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist check tune.yml": ("tests/docs/test_cost.py", "has this file"),
     "hpcdist plan two.yml --when": ("tests/slurm/test_starts.py", "asks a real Slurm about it"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -70,28 +71,47 @@ def test_rooms() -> None:
 
 
 def test_verbs() -> None:
-    context = click.Context(cli.main, info_name="hpcdist")
-    every = (section for name in cli.VERBS for section in sections(context, name, cli.main))
-    keeps_table("verbs", "\n" + "\n".join(every) + "\n")
+    found = [*commands(click.Context(cli.main, info_name="hpcdist"), cli.main)]
+    counts = Counter(record for context in found for record in options(context))
+    shared = {record: record[0].partition(" ")[0] for record, count in counts.items() if count >= 5}
+    rows = sorted((f"`{name}`", meaning) for name, meaning in shared)
+    common = f"## Options of several verbs\n\n{table(('option', 'meaning'), rows)}"
+    every = (section(context, shared) for context in found)
+    keeps_table("verbs", "\n" + "\n".join([common, *every]) + "\n")
 
 
-def sections(above: click.Context, name: str, group: click.Group) -> Iterator[str]:
-    """Yield what the page has of a verb, and of those below it."""
-    command = group.get_command(above, name)
-    assert command is not None
-    context = click.Context(command, info_name=name, parent=above)
-    if isinstance(command, click.Group):
-        for below in sorted(command.commands):
-            yield from sections(context, below, command)
-        if not command.invoke_without_command:
-            return
-    usage = " ".join(command.collect_usage_pieces(context))
-    text = "\n".join(line.strip() for line in (command.help or "").splitlines())
-    options = (each.get_help_record(context) for each in command.params if isinstance(each, click.Option))
-    rows = [(f"`{record[0]}`", record[1]) for record in options if record]
+def commands(above: click.Context, group: click.Group) -> Iterator[click.Context]:
+    """Yield the verbs of a group that can be called, each before those below it."""
+    for name in cli.VERBS if group is cli.main else sorted(group.commands):
+        command = group.get_command(above, name)
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=above)
+        if isinstance(command, click.Group):
+            yield from commands(context, command)
+            if not command.invoke_without_command:
+                continue
+        yield context
+
+
+def options(context: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield the options of a verb with their meanings."""
+    found = (
+        each.get_help_record(context) for each in context.command.params if isinstance(each, click.Option)
+    )
+    return filter(None, found)
+
+
+def section(context: click.Context, shared: Mapping[tuple[str, str], str]) -> str:
+    """Return what the page has of a verb; ``shared`` has the names of options that stand above all."""
+    usage = " ".join(context.command.collect_usage_pieces(context))
+    text = "\n".join(line.strip() for line in (context.command.help or "").splitlines())
+    records = [*options(context)]
+    rows = [(f"`{name}`", meaning) for name, meaning in records if (name, meaning) not in shared]
     shown = table(("option", "meaning"), rows) if rows else ""
+    names = [f"`{shared[record].rstrip(',')}`" for record in records if record in shared]
+    also = f"\nAlso {', '.join(names)}.\n" if names else ""
     title = context.command_path.removeprefix("hpcdist ")
-    yield f"## {title}\n\n`{context.command_path} {usage}`\n\n{text}\n\n{shown}"
+    return f"## {title}\n\n`{context.command_path} {usage}`\n\n{text}\n\n{shown}{also}"
 
 
 def test_variables_of_frameworks(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.pages import CHECKOUT, DOCS, PAGES, README, prose
+from tests.docs.pages import CHECKOUT, DOCS, PAGES, README, prose, written
 
 
 def headings(page: Path) -> set[str]:
@@ -56,3 +56,12 @@ def test_every_page_is_in_the_menu() -> None:
 
 def _files(entry: str | list[str]) -> list[str]:
     return [entry] if isinstance(entry, str) else entry
+
+
+MOST_WORDS = 1500
+LONGER = {"foreign-files.md": 1600}  # one page for all tools, so far
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_a_page_is_read_in_one_go(page: Path) -> None:
+    assert page == README or len(written(page).split()) <= LONGER.get(page.name, MOST_WORDS)

@@ -27,7 +27,10 @@ from tests.test_golden import Case
 
 
 def matrix() -> str:
-    """Return the matrix: a row a batch system and launcher, a column a framework."""
+    """Return the matrix: a row for a batch system and launcher, a column for a framework.
+
+    Pairs that are only planned are listed below it.
+    """
     found, names = cells(), frameworks.names()
     order = schedulers.names()
     pairs = {(cell.scheduler, cell.launcher): order.index(cell.scheduler) for cell in found}
@@ -35,11 +38,14 @@ def matrix() -> str:
         [
             f"`{scheduler}`{' (stand-in)' if stands_in(scheduler) else ''}",
             f"`{launcher}`",
-            *(found.get(Cell(scheduler, launcher, name), "no") for name in names),
+            *(found.get(Cell(scheduler, launcher, name), "no").replace("planned", "") for name in names),
         ]
         for scheduler, launcher in sorted(pairs, key=pairs.__getitem__)
     ]
-    return table(["scheduler", "launcher", *(f"`{name}`" for name in names)], rows)
+    tried = [row for row in rows if {*row[2:]} - {"", "no"}]
+    planned = ", ".join(f"{row[0]} {row[1]}" for row in rows if row not in tried)
+    shown = table(["scheduler", "launcher", *(f"`{name}`" for name in names)], tried)
+    return f"{shown}\nOnly planned: {planned}.\n"
 
 
 def test_the_matrix_is_that_of_the_tests() -> None:
