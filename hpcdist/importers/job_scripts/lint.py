@@ -401,17 +401,23 @@ def _addresses(script: Script) -> Iterator[Finding]:
             yield Finding("own-address", launched.statement.at, values)
 
 
+_LAST_PORT: Final = 65535
+
+
 def _ports(script: Script) -> Iterator[Finding]:
-    """Check jobs of one or two GPUs, which most likely share their node."""
+    """Check ports: their numbers, and fixed ones in jobs of one or two GPUs, which share their node."""
     size = script.size
     is_part = size.nodes == 1 and size.gpus in (1, 2) and size.memory != "all"
-    for one in script.launches if is_part and not script.named("--exclusive") else ():
-        torch = one.inner
-        if torch.program == "torchrun" and not (torch.is_open or torch.options_of("alone", "endpoint")):
-            ports = [filled(option.value, script.values) for option in torch.options_of("port")]
-            port = ports[-1] if ports else "29500"
-            if port.isdecimal() and port != "0" and not re.search(r"PET_|MASTER_PORT", script.code):
-                yield Finding("fixed-port", one.statement.at, {"port": port})
+    for one in script.launches:
+        torch, at = one.inner, one.statement.at
+        texts = [filled(option.value, script.values) for option in torch.options_of("port", "endpoint")]
+        port = texts[-1].rpartition(":")[2] if texts else "29500"
+        if port.isdecimal() and int(port) > _LAST_PORT:
+            yield Finding("no-port", at, {"port": port})
+        is_fixed = port.isdecimal() and port != "0" and not re.search(r"PET_|MASTER_PORT", script.code)
+        meets = torch.program == "torchrun" and not (torch.is_open or torch.options_of("alone", "endpoint"))
+        if is_part and is_fixed and meets and not script.named("--exclusive"):
+            yield Finding("fixed-port", at, {"port": port})
 
 
 # --- The shell

@@ -91,6 +91,11 @@ another job on this node that uses port {port}, too, ends with "Address already 
 write `torchrun --standalone`, which takes a free one
 docs.pytorch.org/docs/stable/elastic/run.html, "Single-node multi-worker"
 
+no-port: *
+{port} is no port: they end at 65535
+write one from 1024 to 65535
+RFC 9293, section 3.1
+
 conda-hook: *
 the shell of a batch job has no function `conda`, so that `{text}` fails
 write `eval "$(conda shell.bash hook)"` above it

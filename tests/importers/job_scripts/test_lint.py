@@ -177,6 +177,14 @@ BROKEN = {
         """,
         [],
     ),
+    "no-port": (
+        """
+        #SBATCH -N 1
+        P=295000
+        torchrun --nnodes=1 --rdzv_endpoint=$HOST:$P a.py
+        """,
+        [],
+    ),
     "conda-hook": (
         """
         #SBATCH -n 1
@@ -332,6 +340,11 @@ SILENT = {
     "fixed-port": """
         #SBATCH --gres=gpu:2
         torchrun --nproc_per_node=2 --master_port=$PORT a.py
+        """,
+    "no-port": """
+        #SBATCH -N 1
+        torchrun --master_port=$((20000 + RANDOM)) a.py
+        torchrun --master_port=65535 a.py
         """,
     "conda-hook": """
         #SBATCH -n 1
