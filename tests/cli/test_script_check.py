@@ -46,6 +46,15 @@ def test_a_script_that_stays_a_body_is_checked(folder: Path, hpcdist: Hpcdist, w
     wording(hpcdist("check", "job.sh").err)
 
 
+def test_variables_of_another_fabric_warn_in_a_body(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
+    text = "#SBATCH -N 2 -t 9 -A m1_g -C gpu --gpus-per-node=4\nexport A=b NCCL_IB_RETRY_CNT=10\n"
+    (folder / "job.sh").write_text(
+        f"#!/bin/bash\n{text}X=$Y\nexport NCCL_IB_TIMEOUT=$X\nsrun ./a\nsrun ./b\n"
+    )
+    wording(hpcdist("check", "job.sh", "--site", "perlmutter").err)
+    wording(hpcdist("check", "job.sh").err)
+
+
 def test_a_script_that_cannot_be_imported_is_checked(
     folder: Path, hpcdist: Hpcdist, wording: Wording
 ) -> None:
@@ -98,7 +107,7 @@ def test_problems_of_an_experiment_are_printed_for_ci(folder: Path, hpcdist: Hpc
 
 def test_a_mended_copy_is_written_beside_the_script(script: str, folder: Path, hpcdist: Hpcdist) -> None:
     result = hpcdist("check", script, "--fix")
-    assert result.err.splitlines()[-1] == "note: job.fixed.sh: 2 mended; see `diff job.sh job.fixed.sh`"
+    assert "note: job.fixed.sh: 2 mended; see `diff job.sh job.fixed.sh`\n" in result.err
     copy = folder / "job.fixed.sh"
     first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
     lines = SCRIPT.replace("$(hostname -I)", first).splitlines()

@@ -1,4 +1,4 @@
-"""The page about job scripts: its script becomes its experiment, and its warnings are those of `plan` and `check`."""
+"""The page about job scripts: what becomes of its script, and what `plan` and `check` print of others."""
 
 from __future__ import annotations
 

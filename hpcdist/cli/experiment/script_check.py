@@ -13,12 +13,15 @@ from hpcdist.base.tree import Document, value_at
 from hpcdist.base.units import Walltime
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import note, print_problems
-from hpcdist.cli.session import planned, runs_here
+from hpcdist.cli.session import planned, remote_of, runs_here
+from hpcdist.cli.site.doctor_env import lint_context, site_of_env
 from hpcdist.importers.job_scripts import lint
 from hpcdist.importers.job_scripts.directives import SYSTEMS
 from hpcdist.loading import machine, planning, preferences
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.plan.values import Origin, Variable
+from hpcdist.planner import lint as lint_variables
 
 _KEY: Final = re.compile(r"`batch: \{(\w+): ([^{}]+)\}`")
 
@@ -33,6 +36,7 @@ def check(options: ExperimentOptions, document: Document, *, fix: bool) -> Plann
         HpcdistError: with all errors.
     """
     print_problems(lint.problems(document, lambda folder: _is_missing(options.file, folder)))
+    print_problems(_variables(options, document))
     if fix:
         _write_mended(options.file, document)
     native = planning.native(options, document)
@@ -47,8 +51,8 @@ def check(options: ExperimentOptions, document: Document, *, fix: bool) -> Plann
 
     def own(problems: Iterable[Problem]) -> Iterator[Problem]:
         for one in problems:
-            is_launch = one.severity == "error" or one.path[:1] == ("run",)
-            if (one.severity == "error" or one not in native.problems) and (is_launch or not unknown):
+            is_advice = one not in native.problems and one.path[:2] != ("environment", "env_vars")
+            if one.severity == "error" or (is_advice and (one.path[:1] == ("run",) or not unknown)):
                 is_missing = one.path[:1] == ("batch",) and value_at(native.document.data, one.path) is None
                 place = Place(document.file, 1, 1) if is_missing else one.place
                 yield one._replace(hint=_as_directive(system, one.hint), place=place)
@@ -66,6 +70,20 @@ def _changed(file: str, changes: int) -> Problem:
     message = f"`hpcdist submit` runs it with {changes} change{'s' * (changes > 1)}"
     hint = f"`hpcdist import {file}` lists them"
     return Problem(message, hint=hint, severity="note", place=Place(file, 0, 0))
+
+
+def _variables(options: ExperimentOptions, document: Document) -> Iterator[Problem]:
+    """Yield what is wrong with exported variables of NCCL and others, on the site if it is known."""
+    places = {
+        Origin("place", str(place)): (name, value, place) for name, value, place in lint.exported(document)
+    }
+    variables = [Variable(name=name, value=value, origin=at) for at, (name, value, _) in places.items()]
+    remote = remote_of(options).site if options.remote is not None else None
+    site = site_of_env(options.site or remote, options.site_path)
+    for found in lint_variables.findings(variables, lint_context(site)):
+        if found.severity != "note":
+            place = places[found.origin][2]
+            yield Problem(found.text, ("variable",), found.hint, found.severity, place)
 
 
 def _is_missing(file: str, folder: str) -> bool:

@@ -184,6 +184,10 @@ class Script:
         """Return where a line begins."""
         return sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
 
+    def place(self, at: int) -> Place:
+        """Return the line and column there."""
+        return Place(self.document.file, self.text.count("\n", 0, at) + 1, len(self.before(at)) + 1)
+
     def before(self, at: int) -> str:
         """Return what stands before a place in its line."""
         return self.text[self.text.rfind("\n", 0, at) + 1 : at]
@@ -213,8 +217,7 @@ def _late(script: Script) -> Iterator[Finding]:
         elif match and one.at > first:
             rest = one.text[match.end() :].strip()
             flags = {option.flag for option in _options(script.system, rest)}
-            line = script.text.count("\n", 0, first) + 1
-            values = {"text": rest, "system": script.system.title, "line": str(line)}
+            values = {"text": rest, "system": script.system.title, "line": str(script.place(first).line)}
             edits = ((to, to, f"{one.text}\n"), (one.at, end + 1, ""))
             is_new = not blank and flags and not flags & above and script.text[end : end + 1] == "\n"
             yield Finding("late-directive", one.at, values, edits if is_new else ())
@@ -524,13 +527,19 @@ def problems(document: Document, missing: Missing = lambda _: False) -> list[Pro
     return [_problem(script, one) for one in _findings(script)]
 
 
+def exported(document: Document) -> Iterator[tuple[str, str, Place]]:
+    """Yield the variables that a script exports with a value in which bash expands nothing."""
+    script = Script(document, lambda _: False)
+    for one in script.commands:
+        for name, value in one.assigned if one.programs == ["export"] else ():
+            if not re.search(r"[$`]", value):
+                yield name, value, script.place(one.at)
+
+
 def _problem(script: Script, found: Finding) -> Problem:
     rule = RULES[found.rule]
-    place = Place(
-        script.document.file, script.text.count("\n", 0, found.at) + 1, len(script.before(found.at)) + 1
-    )
     message, hint = rule.message.format(**found.values), rule.hint.format(**found.values)
-    return Problem(message, (rule.name,), hint, rule.severity, place)
+    return Problem(message, (rule.name,), hint, rule.severity, script.place(found.at))
 
 
 def mended(document: Document) -> tuple[str, int]:
