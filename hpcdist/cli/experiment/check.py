@@ -37,7 +37,8 @@ def command(options: ExperimentOptions, form_of_output: str, fix: bool, json: bo
     if json and form_of_output != "text":
         raise click.UsageError("--format cannot be combined with --json.")
     document, is_pipeline = pipeline_of(options)
-    if fix and not (document and "job_script" in document.data):
+    is_script = document is not None and "job_script" in document.data
+    if fix and not is_script:
         raise click.UsageError("--fix is for job scripts.")
     printer = show.problems_as_json if json else ci_formats.FORMATS.get(form_of_output)
     with collect(printer) if printer else nullcontext():
@@ -46,26 +47,26 @@ def command(options: ExperimentOptions, form_of_output: str, fix: bool, json: bo
 
             pipeline.check(options, document, runs_here(), quiet=printer is not None)
             return
-        made = check(options, document, fix=fix)
+        if document and is_script:
+            from hpcdist.cli.experiment import script_check  # with the rules of job scripts
+
+            made = script_check.check(options, document, fix=fix)
+        else:
+            made = check(options, document)
     if not printer:
-        click.echo(f"ok: {options.file}: {made.summary}")
-        costs.print_cost(made)
+        alone = "checked alone; --site NAME checks it against a machine"
+        click.echo(f"ok: {options.file}: {made.summary if made else alone}")
+        if made:
+            costs.print_cost(made)
 
 
-def check(options: ExperimentOptions, document: Document | None = None, *, fix: bool = False) -> Planned:
+def check(options: ExperimentOptions, document: Document | None = None) -> Planned:
     """Print warnings and notes, and return the plan; ``document`` replaces the file's content.
-
-    ``fix``: as of `script_check.check`.
 
     Raises:
         HpcdistError: with all problems.
     """
-    if document and "job_script" in document.data:
-        from hpcdist.cli.experiment import script_check  # with the rules of job scripts
-
-        made = script_check.check(options, document, fix=fix)
-    else:
-        made = planned_as_submitted(options, document)
+    made = planned_as_submitted(options, document)
     render(made.plan)
     print_unparsed(made)
     print_problems(made.unusual)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from hpcdist.base.errors import ConfigError, HpcdistError, Place, Problem
-from hpcdist.base.tree import Document, value_at
+from hpcdist.base.tree import Document
 from hpcdist.base.units import Walltime
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import note, print_problems
@@ -17,53 +17,59 @@ from hpcdist.cli.session import planned, remote_of, runs_here
 from hpcdist.cli.site.doctor_env import lint_context, site_of_env
 from hpcdist.importers.job_scripts import lint
 from hpcdist.importers.job_scripts.directives import SYSTEMS
-from hpcdist.loading import machine, planning, preferences
-from hpcdist.loading.machine import Machine
+from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan.values import Origin, Variable
 from hpcdist.planner import lint as lint_variables
+from hpcdist.site.model import Site
 
+_VARIABLES: Final = ("environment", "env_vars")
 _KEY: Final = re.compile(r"`batch: \{(\w+): ([^{}]+)\}`")
 
 
-def check(options: ExperimentOptions, document: Document, *, fix: bool) -> Planned:
+def check(options: ExperimentOptions, document: Document, *, fix: bool) -> Planned | None:
     """Print what is wrong with a job script, and return its plan; ``fix``: write its mended copy.
 
-    Without a site of its batch system, it is planned on the site of which nothing is known, and only what
-    concerns its launch lines is printed of that. What the import changes is only counted.
+    Without a site that is named or detected, there is no plan: only the script itself is checked. What the
+    import changes is only counted.
 
     Raises:
         HpcdistError: with all errors.
     """
+    remote = remote_of(options).site if options.remote is not None else None
+    site = site_of_env(options.site or remote, options.site_path)
     print_problems(lint.problems(document, lambda folder: _is_missing(options.file, folder)))
-    print_problems(_variables(options, document))
+    print_problems(_variables(site, document))
     if fix:
         _write_mended(options.file, document)
-    native = planning.native(options, document)
-    system = str(document.data["job_script"])
-    here, unknown = machine.here(), list[Machine]()
-
-    def find(folders: Sequence[Path]) -> Machine:
-        found = here(folders)
-        if found.site.scheduler != system:
-            unknown.append(machine.choose(system, folders, preferences.NONE, environment={}))
-        return unknown[-1] if unknown else found
-
-    def own(problems: Iterable[Problem]) -> Iterator[Problem]:
-        for one in problems:
-            is_advice = one not in native.problems and one.path[:2] != ("environment", "env_vars")
-            if one.severity == "error" or (is_advice and (one.path[:1] == ("run",) or not unknown)):
-                is_missing = one.path[:1] == ("batch",) and value_at(native.document.data, one.path) is None
-                place = Place(document.file, 1, 1) if is_missing else one.place
-                yield one._replace(hint=_as_directive(system, one.hint), place=place)
-
+    remarks: tuple[Problem, ...] = ()
     try:
-        made = planned(options, document, runs_dir=runs_here(), shown=False, find=find)
+        remarks = planning.native(options, document).problems
+        made = planned(options, document, runs_dir=runs_here(), shown=False) if site else None
     except HpcdistError as error:
-        raise type(error)(*own(error.problems)) from None
-    changes = sum(one.severity == "warning" for one in native.problems)
-    print_problems([*own(made.problems), *([_changed(document.file, changes)] if changes else ())])
-    return made._replace(problems=tuple(own(made.problems)))
+        own = [_for_script(document, one) for one in error.problems if _is_own(one, remarks)]
+        if site:
+            raise type(error)(*own) from None
+        print_problems(one._replace(severity="note") for one in own if one.severity == "error")
+        return None
+    print_problems(
+        _for_script(document, one) for one in (made.problems if made else ()) if _is_own(one, remarks)
+    )
+    changes = sum(one.severity == "warning" for one in remarks)
+    print_problems([_changed(document.file, changes)] if changes else ())
+    return made
+
+
+def _is_own(problem: Problem, remarks: Sequence[Problem]) -> bool:
+    """Whether a problem is one of the script on its site, and not of what hpcdist changes."""
+    return problem.severity == "error" or not (problem in remarks or problem.path[:2] == _VARIABLES)
+
+
+def _for_script(document: Document, problem: Problem) -> Problem:
+    """Return a problem of the plan with directives in its hint; a missing account is at the file's head."""
+    hint = _as_directive(str(document.data["job_script"]), problem.hint)
+    place = Place(document.file, 1, 1) if problem.path == ("batch", "account") else problem.place
+    return problem._replace(hint=hint, place=place)
 
 
 def _changed(file: str, changes: int) -> Problem:
@@ -72,14 +78,12 @@ def _changed(file: str, changes: int) -> Problem:
     return Problem(message, hint=hint, severity="note", place=Place(file, 0, 0))
 
 
-def _variables(options: ExperimentOptions, document: Document) -> Iterator[Problem]:
+def _variables(site: Site | None, document: Document) -> Iterator[Problem]:
     """Yield what is wrong with exported variables of NCCL and others, on the site if it is known."""
     places = {
         Origin("place", str(place)): (name, value, place) for name, value, place in lint.exported(document)
     }
     variables = [Variable(name=name, value=value, origin=at) for at, (name, value, _) in places.items()]
-    remote = remote_of(options).site if options.remote is not None else None
-    site = site_of_env(options.site or remote, options.site_path)
     for found in lint_variables.findings(variables, lint_context(site)):
         if found.severity != "note":
             place = places[found.origin][2]
