@@ -314,7 +314,10 @@ _BINDING: Final = frozenset(
 
 
 def _cpus(script: Script) -> Iterator[Finding]:
-    """Check that srun gets the CPUs of a task; one finding for all lines."""
+    """Check that srun gets the CPUs of a task; one finding for all lines.
+
+    It then takes these CPUs for itself, which is no mend for steps that run at the same time.
+    """
     cpus = script.header.number("cpus_per_task") or 1
     edits: list[Edit] = []
     for one in script.launches if "SRUN_CPUS_PER_TASK" not in script.code and cpus > 1 else ():
@@ -325,7 +328,9 @@ def _cpus(script: Script) -> Iterator[Finding]:
             end = one.statement.at + words[0].end - one.statement.parts[0].words[0].start
             edits.append((end, end, ' --cpus-per-task="$SLURM_CPUS_PER_TASK"'))
     if edits:
-        yield Finding("srun-cpus", edits[0][0] - len("srun"), {"cpus": cpus}, tuple(edits))
+        is_serial = not any(one.statement.background for one in script.launches)
+        certain = tuple(edits) if is_serial else ()
+        yield Finding("srun-cpus", edits[0][0] - len("srun"), {"cpus": cpus}, certain)
 
 
 def _nested(script: Script) -> Iterator[Finding]:

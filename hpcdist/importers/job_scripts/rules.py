@@ -52,7 +52,7 @@ write `#SBATCH --cpus-per-task=N`, several for each GPU
 sbatch(1), --cpus-per-task
 
 srun-cpus: slurm
-srun ignores `--cpus-per-task={cpus}` of the job since Slurm 22.05: each task may get one CPU only
+srun ignores `--cpus-per-task={cpus}` of the job since Slurm 22.05: on many sites each task gets one CPU
 write `srun --cpus-per-task="$SLURM_CPUS_PER_TASK"`, or export SRUN_CPUS_PER_TASK
 srun(1), --cpus-per-task
 
@@ -145,8 +145,8 @@ class Rule(NamedTuple):
 
     @property
     def severity(self) -> Literal["warning", "note"]:
-        """A note where the release of Slurm, or the program, decides; else a warning."""
-        return "note" if self.name in ("no-signal", "output-folder") else "warning"
+        """A note where the release of Slurm, the site or the program decides; else a warning."""
+        return "note" if self.name in ("no-signal", "output-folder", "srun-cpus") else "warning"
 
 
 def _rule(block: str) -> Rule:

@@ -420,7 +420,7 @@ def test_a_mended_script_is_clean_where_all_mends_are_certain() -> None:
     mended, count = lint.mended(document(whole))
     again = document_of(mended, "job.sh")
     assert again is not None
-    assert count == 6
+    assert count == 5
     assert lint.mended(again) == (mended, 0)
 
 
