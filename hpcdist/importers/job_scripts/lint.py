@@ -308,9 +308,10 @@ def _count(number: int, noun: str, ending: str = "s") -> str:
 
 # --- Launch lines
 
-_BINDING: Final = frozenset(
-    ("c", "cpus-per-task", "cores-per-task", "cpus-per-gpu", "cpu-bind", "cpu_bind", "hint")
+_BINDING: Final = re.compile(
+    r"""\s(?:-c\s*(?:[\d$]|"\$\{?SLURM_CPUS)|--(?:cpus-per-(?:task|gpu)|cores-per-task|cpu[-_]bind|hint)\b)"""
 )
+"""Options of srun that say which CPUs a task gets."""
 
 
 def _cpus(script: Script) -> Iterator[Finding]:
@@ -321,10 +322,9 @@ def _cpus(script: Script) -> Iterator[Finding]:
     cpus = script.header.number("cpus_per_task") or 1
     edits: list[Edit] = []
     for one in script.launches if "SRUN_CPUS_PER_TASK" not in script.code and cpus > 1 else ():
-        names = {option.name for option in one.launch.options}
         words = [word for part in one.statement.parts for word in part.words if word.text == "srun"]
         is_open = re.search(r"\bsrun\s+[\"']?\$", one.statement.text)
-        if one.launch.program == "srun" and words and not names & _BINDING and not is_open:
+        if one.launch.program == "srun" and words and not _BINDING.search(one.statement.text) and not is_open:
             end = one.statement.at + words[0].end - one.statement.parts[0].words[0].start
             edits.append((end, end, ' --cpus-per-task="$SLURM_CPUS_PER_TASK"'))
     if edits:

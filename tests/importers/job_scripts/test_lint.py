@@ -301,8 +301,9 @@ SILENT = {
         """,
     "srun-cpus": """
         #SBATCH -n 4 -c 8
-        export SRUN_CPUS_PER_TASK=8
-        srun ./a
+        srun -n$((2 * 2)) -c8 ./a
+        srun -c "$SLURM_CPUS_PER_TASK" ./a
+        srun --cpu-bind=none ./a
         """,
     "task-variable": """
         #SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4
