@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from hpcdist.base.errors import Place, Problem
 from hpcdist.base.tree import Document
 from hpcdist.experiment.launch_line import UserLaunch
-from hpcdist.experiment.launch_options import MPI_LAUNCHERS, TORCH_LAUNCHERS, hosts_in, is_local
+from hpcdist.experiment.launch_options import MPI_LAUNCHERS, hosts_in, is_local
 from hpcdist.experiment.shell_words import filled, unquoted
 from hpcdist.importers.job import ForeignJob
 from hpcdist.importers.job_scripts.body import Statement, number_of, statements, texts_in
@@ -264,46 +264,20 @@ def _files(script: Script) -> Iterator[Finding]:
 
 
 def _gpus(script: Script) -> Iterator[Finding]:
-    """Check that the job has the GPUs that the script uses; jobs that may have whole nodes are left out."""
+    """Check that the job has GPUs, and CPUs for them; jobs that may have whole nodes are left out."""
     size, sizes = script.size, script.header.size.keys()
     if script.named("--exclusive", "--constraint") or size.memory == "all":
         return
-    own = [(one, value) for one in script.commands for name, value in one.assigned
-           if name == "CUDA_VISIBLE_DEVICES" and re.fullmatch(r"\d+(?:,\d+)*", value)]  # fmt: skip
     by_srun = re.search(r"\bsrun\b.*(?:--gres|--gpus|\s-G)", script.code)
     if not size.gpus and not by_srun and sizes & {"cpus_per_task", "memory", "memory_per_cpu"}:
-        each = [(one.statement, one.inner.program) for one in script.launches
-                for option in one.inner.options_of("per_node") if option.value == "gpu"]  # fmt: skip
-        whys = [(one, f"CUDA_VISIBLE_DEVICES is {value}") for one, value in own]
-        whys += [(one, f"{program} starts a process for each") for one, program in each]
+        whys = [(one, f"CUDA_VISIBLE_DEVICES is {value}") for one in script.commands for name, value
+                in one.assigned if name == "CUDA_VISIBLE_DEVICES" and value[:1].isdecimal()]  # fmt: skip
+        whys += [(one.statement, f"{one.inner.program} starts a process for each") for one in script.launches
+                 for option in one.inner.options_of("per_node") if option.value == "gpu"]  # fmt: skip
         for one, why in whys[:1]:
             yield Finding("no-gpus", one.at, {"why": why})
-    if not size.gpus or not sizes & {"gpus_per_node", "nodes"}:
-        return
-    for one, value in own[:1]:
-        beyond = [number for number in value.split(",") if int(number) >= size.gpus]
-        if beyond:
-            values = {"value": value, "number": beyond[0], "gpus": _count(size.gpus, "GPU")}
-            yield Finding("gpu-number", one.at, values)
-    if not own and len(script.launches) == 1 and size.tasks == 1:
-        yield from _processes(script, script.launches[0])
     if size.gpus // size.tasks > 1 and script.header.number("cpus_per_task") == 1:
         yield Finding("one-cpu", script.named("--cpus-per-task")[-1].at, {"gpus": size.gpus // size.tasks})
-
-
-def _processes(script: Script, one: PlacedLaunch) -> Iterator[Finding]:
-    """Check that torchrun starts as many processes on a node as this has GPUs."""
-    options, gpus = one.inner.options_of("per_node"), script.size.gpus
-    if one.inner.program in TORCH_LAUNCHERS and not one.inner.is_open and options:
-        count = number_of(options[-1].value, script.values)
-        if count and count != gpus and "GPU" not in options[-1].value:
-            values = {"program": one.inner.program, "count": _count(count, "process", "es"), "number": gpus,
-                      "gpus": _count(gpus, "GPU"), "option": one.inner.written(options[-1])}  # fmt: skip
-            yield Finding("gpu-count", one.statement.at, values)
-
-
-def _count(number: int, noun: str, ending: str = "s") -> str:
-    return f"{number} {noun}{ending * (number != 1)}"
 
 
 # --- Launch lines

@@ -36,16 +36,6 @@ the script requests no GPU, and {why}
 write `#SBATCH --gpus-per-node=N`
 gres.html, "Running Jobs"
 
-gpu-number: slurm
-CUDA_VISIBLE_DEVICES={value} has the GPU {number}, and the job has {gpus} on a node, which begin at 0
-remove the line: Slurm sets the variable
-gres.html, "GPU Management"
-
-gpu-count: slurm
-{program} starts {count} on a node, where the job has {gpus}
-write `{option}={number}`
-torchrun (Elastic Launch), "--nproc-per-node"
-
 one-cpu: slurm
 one CPU for {gpus} GPUs, which slows the loading of data
 write `#SBATCH --cpus-per-task=N`, several for each GPU

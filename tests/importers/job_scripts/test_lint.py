@@ -88,21 +88,6 @@ BROKEN = {
         """,
         [],
     ),
-    "gpu-number": (
-        """
-        #SBATCH --gres=gpu:2 --mem=9G
-        export CUDA_VISIBLE_DEVICES=2,3
-        python a.py
-        """,
-        [],
-    ),
-    "gpu-count": (
-        """
-        #SBATCH -N 1 --gres=gpu:4
-        torchrun --standalone --nproc_per_node=1 a.py
-        """,
-        [],
-    ),
     "one-cpu": (
         """
         #SBATCH --gres=gpu:4
@@ -284,15 +269,6 @@ SILENT = {
     "no-gpus": """
         #SBATCH --mem=4G
         srun --gpus=4 torchrun --standalone --nproc_per_node=gpu a.py
-        """,
-    "gpu-number": """
-        #SBATCH --gres=gpu:2 --mem=9G
-        export CUDA_VISIBLE_DEVICES=0,1
-        python a.py
-        """,
-    "gpu-count": """
-        #SBATCH -N 1 --gres=gpu:4
-        torchrun --standalone --nproc_per_node=$SLURM_GPUS_ON_NODE a.py
         """,
     "one-cpu": """
         #SBATCH --gres=gpu:4 --exclusive
