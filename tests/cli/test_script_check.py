@@ -39,6 +39,8 @@ def test_a_script_is_checked_on_a_site(script: str, folder: Path, hpcdist: Hpcdi
     result = hpcdist("check", script, "--site", "perlmutter")
     assert (result.code, result.out) == (3, "")
     wording(result.err)
+    (folder / "job.sh").write_text("#!/bin/bash\n#SBATCH -n 1 -t 9\n#SBATCH -A x\n./a\n")
+    wording(hpcdist("check", script, "--site", "lumi").err)
 
 
 def test_a_script_that_stays_a_body_is_checked(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:

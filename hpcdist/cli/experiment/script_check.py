@@ -68,8 +68,10 @@ def _is_own(problem: Problem, remarks: Sequence[Problem]) -> bool:
 def _for_script(document: Document, problem: Problem) -> Problem:
     """Return a problem of the plan with directives in its hint; a missing account is at the file's head."""
     hint = _as_directive(str(document.data["job_script"]), problem.hint)
-    place = Place(document.file, 1, 1) if problem.path == ("batch", "account") else problem.place
-    return problem._replace(hint=hint, place=place)
+    options = lint.Script(document, lambda _: False).options
+    named = {one.option.row.target for one in options if one.option.row}
+    is_missing = problem.path == ("batch", "account") and "batch.account" not in named
+    return problem._replace(hint=hint, place=Place(document.file, 1, 1) if is_missing else problem.place)
 
 
 def _changed(file: str, changes: int) -> Problem:
