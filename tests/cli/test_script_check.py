@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,12 @@ srun torchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=
 """
 
 
+def own(text: str) -> str:
+    """Return what is printed without the number of changes by the import, which other tests have."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if "`hpcdist submit` runs it" not in line)
+
+
 @pytest.fixture
 def script(folder: Path) -> str:
     (folder / "job.sh").write_text(SCRIPT)
@@ -31,21 +38,21 @@ def script(folder: Path) -> str:
 def test_a_script_is_checked_without_a_site(script: str, hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("check", script)
     assert result.code == 0
-    wording([result.out, result.err])
+    wording([result.out, own(result.err)])
 
 
 def test_a_script_is_checked_on_a_site(script: str, folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
     (folder / "logs").mkdir()
     result = hpcdist("check", script, "--site", "perlmutter")
     assert (result.code, result.out) == (3, "")
-    wording(result.err)
+    wording(own(result.err))
     (folder / "job.sh").write_text("#!/bin/bash\n#SBATCH -n 1 -t 9\n#SBATCH -A x\n./a\n")
-    wording(hpcdist("check", script, "--site", "lumi").err)
+    wording(own(hpcdist("check", script, "--site", "lumi").err))
 
 
 def test_a_script_that_stays_a_body_is_checked(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
     (folder / "job.sh").write_text("#!/bin/bash\n#SBATCH -n 2\nconda activate x\nsrun ./a\nsrun ./b &\n")
-    wording(hpcdist("check", "job.sh").err)
+    wording(own(hpcdist("check", "job.sh").err))
 
 
 def test_variables_of_another_fabric_warn_in_a_body(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
@@ -53,8 +60,8 @@ def test_variables_of_another_fabric_warn_in_a_body(folder: Path, hpcdist: Hpcdi
     (folder / "job.sh").write_text(
         f"#!/bin/bash\n{text}X=$Y\nexport NCCL_IB_TIMEOUT=$X\nsrun ./a\nsrun ./b\n"
     )
-    wording(hpcdist("check", "job.sh", "--site", "perlmutter").err)
-    wording(hpcdist("check", "job.sh").err)
+    wording(own(hpcdist("check", "job.sh", "--site", "perlmutter").err))
+    wording(own(hpcdist("check", "job.sh").err))
 
 
 def test_a_script_that_cannot_be_imported_is_checked(
@@ -63,10 +70,10 @@ def test_a_script_that_cannot_be_imported_is_checked(
     (folder / "job.sh").write_text("#!/bin/bash\n#SBATCH -n 2\n#SBATCH hetjob\nsrun ./a &\n")
     alone = hpcdist("check", "job.sh")
     assert alone.code == 0
-    wording(alone.err)
+    wording(own(alone.err))
     result = hpcdist("check", "job.sh", "--site", "slurm")
     assert (result.code, result.out) == (2, "")
-    wording(result.err)
+    wording(own(result.err))
 
 
 def test_problems_are_printed_as_annotations_of_github(
@@ -138,3 +145,11 @@ def test_fix_is_for_scripts_and_format_not_for_json(folder: Path, hpcdist: Hpcdi
     assert hpcdist("check", "exp.yml", "--fix").err.endswith("Error: --fix is for job scripts.\n")
     both = hpcdist("check", "exp.yml", "--json", "--format", "sarif")
     assert both.err.endswith("Error: --format cannot be combined with --json.\n")
+
+
+def test_what_the_import_changes_is_counted(script: str, hpcdist: Hpcdist) -> None:
+    counted = hpcdist("check", script).err.splitlines()[-1]
+    assert re.fullmatch(
+        r"note: job.sh: `hpcdist submit` runs it with \d+ changes?; `hpcdist import job.sh` lists them",
+        counted,
+    )

@@ -49,6 +49,7 @@ def test_each_verb_reads_the_script(folder: Path) -> None:
 def test_the_lint_is_what_check_prints(folder: Path) -> None:
     (folder / "job.sh").write_text(block("a script with mistakes"))
     done = CliRunner().invoke(main, ["check", "job.sh", "--fix"])
-    keeps_block("what check finds", done.stderr)
+    lines = [line for line in done.stderr.splitlines(keepends=True) if "runs it with" not in line]
+    keeps_block("what check finds", "".join(lines))
     assert done.exit_code == 0
     assert (folder / "job.fixed.sh").read_text().splitlines()[3] == "#SBATCH --time=02:00:00"

@@ -318,7 +318,7 @@ def _nested(script: Script) -> Iterator[Finding]:
             values = {"program": inner.program, "tasks": one.each, "nodes": script.size.nodes}
             yield Finding("launcher-per-task", at, values)
     alone = [one for one in script.launches if one.launch.runs == "per_node" and not one.launch.is_open]
-    if alone and script.size.nodes > 1 and not script.size.scattered and not _ELSEWHERE.search(script.code):
+    if alone and script.size.nodes > 1 and not _ELSEWHERE.search(script.code):
         values = {"program": alone[0].launch.program, "nodes": script.size.nodes}
         yield Finding("first-node-only", alone[0].statement.at, values)
 
