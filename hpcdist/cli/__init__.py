@@ -3,6 +3,7 @@
 session options    shared by verbs: options, and making plans
 costs    what these cost, and what is left
 show messages completion    results on stdout, times and sizes; messages on stderr; shell completion
+ci_formats    problems for CI systems
 experiment jobs site    the verbs
 """
 

@@ -1,4 +1,4 @@
-"""The page about job scripts: its script becomes its experiment, and its warning is what `check` prints."""
+"""The page about job scripts: what becomes of its script, and what `plan` and `check` print of others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_script_becomes_the_experiment(folder: Path) -> None:
 
 def test_a_body_stays_as_it_is(folder: Path) -> None:
     (folder / "job.sh").write_text(SEVERAL)
-    done = CliRunner().invoke(main, ["check", "job.sh", "--site", "slurm"])
+    done = CliRunner().invoke(main, ["plan", "job.sh", "--site", "slurm"])
     keeps_block("a body that stays", done.stderr)
     assert done.exit_code == 0
 
@@ -44,3 +44,12 @@ def test_each_verb_reads_the_script(folder: Path) -> None:
     for verb, *more in (("check",), ("plan",), ("render",), ("explain",), ("submit", "--dry-run")):
         done = CliRunner().invoke(main, [verb, "job.sh", "--site", "slurm", *more])
         assert (verb, done.exit_code) == (verb, 0), done.output
+
+
+def test_the_lint_is_what_check_prints(folder: Path) -> None:
+    (folder / "job.sh").write_text(block("a script with mistakes"))
+    done = CliRunner().invoke(main, ["check", "job.sh", "--fix"])
+    lines = [line for line in done.stderr.splitlines(keepends=True) if "runs it with" not in line]
+    keeps_block("what check finds", "".join(lines))
+    assert done.exit_code == 0
+    assert (folder / "job.fixed.sh").read_text().splitlines()[3] == "#SBATCH --time=02:00:00"

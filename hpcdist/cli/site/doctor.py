@@ -250,7 +250,7 @@ def lint_variables(site: Site | None, file: str | None = None) -> list[LintFindi
     """Return the findings about the variables of a file, or of this shell."""
     lines = () if file is None else tuple(_lines(file))
     variables = _of_shell() if file is None else (item for line in lines for item in assigned(*line))
-    found = _without_site_notes(lint.findings(variables, _context(site)), site)
+    found = _without_site_notes(lint.findings(variables, lint_context(site)), site)
     return [*found, *(item for line in lines for item in unread(*line))]
 
 
@@ -264,7 +264,8 @@ def site_of_env(name: str | None, site_path: tuple[str, ...]) -> Site | None:
     return load_site(found.files[found.detection.site]) if found.detection.site else None
 
 
-def _context(site: Site | None) -> LintContext:
+def lint_context(site: Site | None) -> LintContext:
+    """Return what variables are checked against that any job on a site, or on any machine, may have."""
     modules = os.environ.get("LOADEDMODULES", "").split(":")
     if site is None:
         return LintContext(versions=versions_of(modules))

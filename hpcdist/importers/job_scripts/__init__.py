@@ -6,6 +6,7 @@ size    the nodes, tasks, CPUs, GPUs and memory that they request
 lines    the words of its launch line
 launches    what that starts
 conversion    the body becomes the command, or stays as it is
+lint rules    what is wrong with a script as it stands, and its mended copy
 
 Nothing is executed. A directive becomes a key, a line of `batch.directives`, or a remark.
 """
