@@ -7,23 +7,23 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 74_460,
-    "files of the package": 323,
-    "import lines, % of those that are not blank": 7.8,
-    "modules that one other imports": 53,
+    "lines of the package": 78_450,
+    "files of the package": 329,
+    "import lines, % of those that are not blank": 7.4,
+    "modules that one other imports": 51,
     "class names defined more than once": 6,
     "longest line": 141,
     "rooms": 18,
-    "arrows between rooms": 104,
+    "arrows between rooms": 105,
     "floors": 10,
     "lines of templates: job templates": 1_170,
     "lines of templates: supervisor": 5_510,
     "lines of templates: modules for programs": 1_510,
     "lines of templates: report": 877,
-    "words of docs": 107_200,
-    "odd constructions in package, templates and docs": 606,
+    "words of docs": 61_450,
+    "odd constructions in package, templates and docs": 365,
     "verbs": 27,
-    "options of verbs": 225,
+    "options of verbs": 227,
 }
 """What each came to when an issue last ended. One is raised only where the decisions in the docs say why."""
 

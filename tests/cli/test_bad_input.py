@@ -17,7 +17,7 @@ FILES: Final[dict[str, str | bytes]] = {
     "NUL": b"run: \x00",
     "tab": "run:\n\tcmd: x\n",
     "list": "- a\n- b\n",
-    "job script": "#!/bin/bash\n#SBATCH -N 2\nmodule load torch\nsrun python train.py\n",
+    "job script": "#!/bin/csh\n#SBATCH -N 2\nmodule load torch\nsrun python train.py\n",
     "key and walltime": "run: {cmd: x}\nbatch:\n  wall: 1h\n  walltime: 90\n",
     "name": "name: my run\nrun: {cmd: x}\n",
     "long name": f"name: {'x' * 236}\nrun: {{cmd: x}}\n",

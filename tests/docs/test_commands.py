@@ -168,7 +168,7 @@ ELSEWHERE: Final = {
             "hpcdist sweep advance JOB --wait",
             "hpcdist sweep advance JOB --by-job",
             "hpcdist sweep advance JOB --trials 50",
-            "hpcdist sweep best JOB --sort -accuracy --top 5",
+            "hpcdist sweep best JOB --sort accuracy --top 5",
         ),
         ("tests/slurm/test_sweeps.py", "has a search"),
     ),

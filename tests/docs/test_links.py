@@ -59,7 +59,7 @@ def _files(entry: str | list[str]) -> list[str]:
 
 
 MOST_WORDS = 1500
-LONGER = {"foreign-files.md": 1600}  # one page for all tools, so far
+LONGER = {"foreign-files.md": 1900}  # one page for all tools, so far
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))

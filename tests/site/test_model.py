@@ -58,11 +58,11 @@ def unsaid(found: Site) -> Iterator[str]:
     """Yield what a site that is shipped lacks, by the words that docs/how-to/add-a-site.md has for it."""
     notes = "\n".join(found.notes)
     if not (found.detect.env or found.detect.fqdn or f"--site {found.name}" in notes):
-        yield "It has a `detect`, or a note to use `--site NAME`."
+        yield "| `detect` | or a note to use `--site NAME` |"
     if (UNTRIED in notes) == (found.status == "tried"):
-        yield 'Unless it is `tried`, a note has the words "not yet tried on the machine".'
+        yield 'Unless it is `tried`, a note has the words "not yet tried on the machine" |'
     if not (found.published or found.unpublished):
-        yield "where there are none, `unpublished` says why."
+        yield "the settings of the centre's own examples, or `unpublished` with the reason"
 
 
 @pytest.mark.parametrize("name", sweep(sorted({*SHIPPED} - GENERIC)))

@@ -21,9 +21,7 @@ from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan.values import Origin, Variable
 from hpcdist.planner import lint as lint_variables
-from hpcdist.site.model import Site
 
-_VARIABLES: Final = ("environment", "env_vars")
 _KEY: Final = re.compile(r"`batch: \{(\w+): ([^{}]+)\}`")
 
 
@@ -39,7 +37,8 @@ def check(options: ExperimentOptions, document: Document, *, fix: bool) -> Plann
     remote = remote_of(options).site if options.remote is not None else None
     site = site_of_env(options.site or remote, options.site_path)
     print_problems(lint.problems(document, lambda folder: _is_missing(options.file, folder)))
-    print_problems(_variables(site, document))
+    if site is None:  # else the plan says it, with the number of nodes
+        print_problems(_variables(document))
     if fix:
         _write_mended(options.file, document)
     remarks: tuple[Problem, ...] = ()
@@ -62,7 +61,7 @@ def check(options: ExperimentOptions, document: Document, *, fix: bool) -> Plann
 
 def _is_own(problem: Problem, remarks: Sequence[Problem]) -> bool:
     """Whether a problem is one of the script on its site, and not of what hpcdist changes."""
-    return problem.severity == "error" or not (problem in remarks or problem.path[:2] == _VARIABLES)
+    return problem.severity == "error" or problem not in remarks
 
 
 def _for_script(document: Document, problem: Problem) -> Problem:
@@ -80,13 +79,13 @@ def _changed(file: str, changes: int) -> Problem:
     return Problem(message, hint=hint, severity="note", place=Place(file, 0, 0))
 
 
-def _variables(site: Site | None, document: Document) -> Iterator[Problem]:
-    """Yield what is wrong with exported variables of NCCL and others, on the site if it is known."""
+def _variables(document: Document) -> Iterator[Problem]:
+    """Yield what is wrong with exported variables of NCCL and others on any machine."""
     places = {
         Origin("place", str(place)): (name, value, place) for name, value, place in lint.exported(document)
     }
     variables = [Variable(name=name, value=value, origin=at) for at, (name, value, _) in places.items()]
-    for found in lint_variables.findings(variables, lint_context(site)):
+    for found in lint_variables.findings(variables, lint_context(None)):
         if found.severity != "note":
             place = places[found.origin][2]
             yield Problem(found.text, ("variable",), found.hint, found.severity, place)
