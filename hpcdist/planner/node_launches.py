@@ -89,7 +89,7 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
         return
     settings = _settings(job, inner)
-    corrections = [*_processes(job, inner, settings)]
+    corrections = [*_processes(job, inner, settings, of_node=True)]
     if why := _why_separate(job, inner, settings, nodes, early=_is_early(launch)):
         where = f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_SEPARATE}"
         corrections.insert(0, Correction(where, _options(job, inner, nodes), _rendezvous_options(inner)))
@@ -205,9 +205,15 @@ def has(nodes: str, size: int) -> bool:
     return not all(map(str.isdecimal, bounds)) or int(bounds[0]) <= size <= int(bounds[-1])
 
 
-def _processes(job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str]) -> Iterator[Correction]:
-    """Yield the corrected option where a launch starts another number of processes than a node has GPUs."""
-    gpus = {row.gpus for row in job.placement.rows}
+def _processes(
+    job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str], *, of_node: bool = False
+) -> Iterator[Correction]:
+    """Yield the corrected option where a launch starts another number of processes than it has GPUs.
+
+    ``of_node``: it has all GPUs of its node, not one task's alone.
+    """
+    owners = job.placement.groups if of_node else job.placement.rows
+    gpus = {owner.gpus for owner in owners}
     number = gpus.pop() if len(gpus) == 1 else 0
     counts = launch.is_torch or launch.program == "fabric run"
     usual = "1" if counts and not launch.is_open else ""

@@ -319,3 +319,4 @@ def test_variables_of_libraries_that_the_command_sets(wording: Wording) -> None:
     command = "export NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=$D\nmpirun -np 8 -x NCCL_CROSS_NIC=yes -x NCCL_X a"
     found = of(command)
     wording([f"{one.path}: {one}" for one in found.notes if "NCCL" in one.message])
+    assert warnings_of(of("HOROVOD_FLAG=-hvd\npython t.py $HOROVOD_FLAG")) == ()

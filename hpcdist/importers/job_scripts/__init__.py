@@ -14,6 +14,7 @@ Nothing is executed. A directive becomes a key, a line of `batch.directives`, or
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from hpcdist.base.errors import Place
@@ -28,6 +29,7 @@ from hpcdist.importers.reading import Reading
 
 _SHELL: Final = re.compile(r"#!\s*(?:/\S*/)?(?:env\s+(?:-S\s+)?)?(?:/\S*/)?(?:ba|z|k|da)?sh\b(?P<options>.*)")
 _KEY: Final = "job_script"
+_HEREDOC: Final = re.compile(r"(?<!<)<<-?\s*[\"'\\]?(\w+)")
 _AFTER: Final = "it stands behind the first command, where {} reads no directive"
 
 
@@ -43,20 +45,33 @@ def document_of(text: str, file: str) -> Document | None:
     place = Place(file, 1, 1)
     data = Map({_KEY: system.name, "login": _is_login(lines[0])}, place=place)
     directives, late, body = Seq(place=place), Seq(place=place), Seq(place=place)
-    is_header, first = True, 0
+    is_header, first, inner = True, 0, _in_heredocs(lines)
     for number, line in enumerate(lines, 1):
-        match = re.match(system.prefix, line)
+        match = None if number in inner else re.match(system.prefix, line)
         at = Place(file, number, match.end() + 2 if match else 1)
         is_header = is_header and (not line.strip() or line.startswith("#"))
         if match:
             (directives if is_header else late).add(line[match.end() :].strip(), at)
             first = number if is_header else first
-        body.add("" if match or number <= first or line.startswith("#!") else line, at)
+        body.add("" if match or number <= max(first, 1) else line, at)
     for index in range(first):
         body[index] = ""
     for key, value in (("directives", directives), ("late", late), ("body", body)):
         data.put(key, value, place)
     return Document(data, file, text)
+
+
+def _in_heredocs(lines: Sequence[str]) -> set[int]:
+    """Return the numbers of the lines of heredocs, whose directives and comments belong to other files."""
+    found: set[int] = set()
+    mark = ""
+    for number, line in enumerate(lines, 1):
+        if mark:
+            found.add(number)
+            mark = "" if line.lstrip("\t") == mark else mark
+        elif not line.startswith("#") and (match := _HEREDOC.search(line)):
+            mark = match[1]
+    return found
 
 
 def _is_of(system: System, lines: list[str]) -> bool:

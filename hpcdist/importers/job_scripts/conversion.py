@@ -207,6 +207,8 @@ class Body:
             size = size._replace(gpus=launch.gpus)
         if launch and launch.cpus and size.cpus is None:
             size = size._replace(cpus=launch.cpus * launch.each)
+        elif size.cpus is None and size.tasks > 1 and (launch is None or launch.framework == ""):
+            size = size._replace(cpus=size.tasks)  # one program has the CPUs of all tasks
         selector = {"gpu_type": size.gpu_type} if size.gpu_type else None
         resources = Map(place=self.read.place(*size.source))
         for name, amount in size.resources.items():
@@ -353,11 +355,13 @@ class Body:
     def _live(self, launch: ScriptLaunch) -> list[Statement]:
         """Return the lines for each task without variables that nothing uses any more."""
         used = {name for one in launch.before for name in _names(one.text)} | _names(launch.program)
+        sourced = False
         exported = {name for one in self.lines if "export" in one.programs for name in _exported(one)}
         kept: list[Statement] = []
         for statement in reversed(self.lines):
             own = {name for name, _ in statement.assigned}
-            pure = own and {*statement.programs} <= SETTERS
+            sourced = sourced or bool({"source", "."} & {*statement.programs})  # it may read any of them
+            pure = not sourced and own and {*statement.programs} <= SETTERS
             gone = own <= self.inlined or (statement.programs != ["export"] and not own & exported)
             if pure and gone and not own & used:
                 name = min(own)

@@ -351,7 +351,8 @@ def _parsed(found: UserLaunch, around: Around) -> Line:
 def _torchrun(found: UserLaunch, around: Around) -> ScriptLaunch:
     """Return the processes of torchrun on each node, which hpcdist's own torchrun starts."""
     _check_on_all(found, around)
-    if found.program not in ("torchrun", "torch.distributed.run") or found.is_open:
+    is_at_a_path = "/" in found.words[0]  # of an environment that nothing activates
+    if found.program not in ("torchrun", "torch.distributed.run") or found.is_open or is_at_a_path:
         return _kept(found, around)
     try:
         line = _parsed(found, around)

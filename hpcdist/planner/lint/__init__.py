@@ -80,7 +80,8 @@ def _of_command(command: str) -> Iterator[Variable]:
     """Yield the variables that a command sets itself, and those of `mpirun -x`, whose values are literal."""
     commands = [*simple_commands(command)]
     passed = (word.partition("=") for one in commands for last, word in pairwise(one.words) if last == "-x")
-    own = [pair for one in commands for pair in assignments(one)]
+    exporting = (one for one in commands if one.words)  # others set variables of the shell alone
+    own = [pair for one in exporting for pair in assignments(one)]
     for name, value in (*own, *((name, unquoted(value)) for name, equals, value in passed if equals)):
         if not is_computed(value):
             yield Variable(name=name, value=value, origin=Origin("key", "run.cmd"))

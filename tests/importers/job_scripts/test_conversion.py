@@ -271,3 +271,25 @@ def test_a_script_that_is_cut_off_is_read_or_refused(name: str) -> None:
     for end in range(text.index("\n") + 1, len(text), 13):
         if "\n#SBATCH " in text[:end]:
             read(text[:end])
+
+
+def test_a_heredoc_keeps_its_directives_and_comments() -> None:
+    inner = "cat <<EOF > inner.sh\n#!/bin/bash\n#SBATCH -N 9\nsrun ./p\nEOF\nsbatch inner.sh"
+    found = read(f"#!/bin/bash\n#SBATCH -N 1\n{inner}\n")
+    assert (found.data["run"]["cmd"], found.remarks) == (inner, [])
+
+
+def test_a_sourced_file_may_read_the_variables_before_it() -> None:
+    found = read(f"{FOUR}BACKEND=pt\nsource env.sh\nsrun python t.py\n")
+    assert (found.data["run"]["cmd"], found.remarks) == ("BACKEND=pt\nsource env.sh\npython t.py", [])
+
+
+def test_one_program_has_the_cpus_of_all_tasks() -> None:
+    found = read("#!/bin/bash\n#SBATCH -N 1 -n 15 --gres=gpu:2\npython t.py\n")
+    assert found.data["environment"]["resources"] == {"cpu": {"requests": 15}, "gpu": {"requests": 2}}
+
+
+def test_a_launcher_at_a_path_is_that_of_its_environment() -> None:
+    line = "/opt/env/bin/torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$A:1 t.py"
+    command = command_of(f"{HEAD}A=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\nsrun {line}\n")
+    assert "/opt/env/bin/torchrun --nnodes=2 --nproc-per-node=4" in command
