@@ -148,6 +148,8 @@ def options_in(system: System, text: str) -> list[ScriptOption]:
     Raises:
         ValueError: when its quotes do not match.
     """
+    if system.name == "slurm":
+        text = text.rstrip("\\")  # escapes nothing at the end of a line
     left = shlex.split(text, comments=system.name != "sge")
     found: list[ScriptOption] = []
     while left:

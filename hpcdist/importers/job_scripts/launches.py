@@ -38,6 +38,7 @@ _SRUN: Final = _kinds(
     shape="n ntasks N nodes ntasks-per-node",
     cpus="c cpus-per-task cores-per-task",
     gpus="gres gpus-per-node",
+    own_gpus="gpus-per-task",
     folder="chdir D",
     export="export",
     mpi="mpi",
@@ -48,7 +49,7 @@ _SRUN: Final = _kinds(
     dropped="""l label u unbuffered K kill-on-bad-exit W wait exact overlap exclusive v verbose Q quiet
         jobid w nodelist J job-name A account p partition t time m distribution mem mem-per-cpu mem-per-gpu
         no-kill k O overcommit s oversubscribe o output e error i input propagate pty E preserve-env qos q
-        constraint C comment reservation gpus gpus-per-task G F nodefile threads-per-core auto-resume
+        constraint C comment reservation gpus G F nodefile threads-per-core auto-resume
         container-remap-root container-mount-home container-name container-writable container-readonly g
         label-io no-container-mount-home no-container-remap-root no-container-entrypoint""",
 )
@@ -267,7 +268,7 @@ def _take_options(launch: ScriptLaunch, options: tuple[Option, ...], around: Aro
     for option in options:
         text = f"--{option.name}={option.value}" if option.value else f"--{option.name}"
         kind = _SRUN.get(option.name)
-        number = around.number(option.value.rsplit(":", 1)[-1]) if kind in ("cpus", "gpus") else None
+        number = around.number(option.value.rsplit(":", 1)[-1]) if kind in _NUMBERS else None
         if kind is None:
             raise UnsupportedLaunch(f"whose option {text} has no equivalent")
         if kind == "gpus" and around.size.gpus in (0, number):
@@ -278,12 +279,17 @@ def _take_options(launch: ScriptLaunch, options: tuple[Option, ...], around: Aro
             _take_container(launch, option, kind, around)
         elif kind == "kept":
             kept.append(text)
-        elif kind in ("dropped", "gpus"):
+        elif kind == "own_gpus" and number and number * around.size.tasks == around.size.gpus:
+            launch.settings["batch.gpu_visibility"] = "task"
+        elif kind in ("dropped", "gpus", "own_gpus"):
             launch.dropped.append(text)
         else:
             _take_environment(launch, option, kind)
     if kept:
         launch.settings["batch.launcher"] = {"name": "srun", "args": kept}
+
+
+_NUMBERS: Final = ("cpus", "gpus", "own_gpus")
 
 
 def _take_environment(launch: ScriptLaunch, option: Option, kind: str) -> None:

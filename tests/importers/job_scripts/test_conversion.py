@@ -293,3 +293,13 @@ def test_a_launcher_at_a_path_is_that_of_its_environment() -> None:
     line = "/opt/env/bin/torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$A:1 t.py"
     command = command_of(f"{HEAD}A=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\nsrun {line}\n")
     assert "/opt/env/bin/torchrun --nnodes=2 --nproc-per-node=4" in command
+
+
+def test_srun_may_give_each_task_its_own_gpus() -> None:
+    found = read(f"{FOUR}srun --gpus-per-task=1 python t.py\n")
+    assert (found.data["batch"]["gpu_visibility"], found.remarks) == ("task", [])
+
+
+def test_a_backslash_ends_a_directive() -> None:
+    found = read("#!/bin/bash\n#SBATCH --nodelist=n1\\\npython t.py\n")
+    assert found.data["batch"]["directives"] == ["--nodelist=n1"]
