@@ -119,12 +119,17 @@ class SimpleCommand(NamedTuple):
     before: tuple[str, ...] = ()
 
 
-def simple_commands(text: str, depth: int = 0) -> Iterator[SimpleCommand]:
-    """Yield the simple commands of a text; commands of `bash -c` and `eval` take their place.
+@functools.lru_cache(maxsize=64)
+def simple_commands(text: str) -> tuple[SimpleCommand, ...]:
+    """Return the simple commands of a text; commands of `bash -c` and `eval` take their place.
 
     Keywords, and programs such as `time` that only run another one, are omitted. An array is a variable with
-    the words of all its elements.
+    the words of all its elements. A command is read by many checks of one plan, and so kept.
     """
+    return tuple(_commands_in(text, 0))
+
+
+def _commands_in(text: str, depth: int) -> Iterator[SimpleCommand]:
     words: list[str] = []
     in_array = False
     for piece in pieces(text + "\n"):
@@ -243,7 +248,7 @@ def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[SimpleCommand]
         within = " ".join(map(unquoted, more))
     if within and depth < _DEEPEST:
         yield SimpleCommand((), command.assigned)
-        yield from simple_commands(unquoted(within) if program != "eval" else within, depth + 1)
+        yield from _commands_in(unquoted(within) if program != "eval" else within, depth + 1)
     elif command.words or command.assigned:
         yield command
 
@@ -274,6 +279,17 @@ def pieces(text: str) -> Iterator[re.Match[str]]:
                 at = body.end() if body else at
                 endless |= set() if body else {mark}
             marks.clear()
+
+
+def heredoc_lines(text: str) -> set[int]:
+    """Return the numbers of the lines that belong to heredocs, with those of their marks."""
+    found: set[int] = set()
+    at = 0
+    for start, end in [*((piece.start(), piece.end()) for piece in pieces(text)), (len(text), len(text))]:
+        if start > at:
+            found.update(range(text.count("\n", 0, at) + 1, text.count("\n", 0, start) + 1))
+        at = end
+    return found
 
 
 def _from_program(words: list[str]) -> SimpleCommand:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hpcdist.experiment.shell_words import (
     START,
     expand,
+    heredoc_lines,
     simple_commands,
     single_command,
     with_start,
@@ -146,3 +147,17 @@ def test_single_command(text: str, words: list[tuple[str, int]]) -> None:
 )
 def test_expansion_of_known_variables(word: str, value: str) -> None:
     assert expand(word, {"x": "1"}) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a <<E\n#!x\n b\nE\nc\n", {2, 3, 4}),
+        ("a <<-'E' | b\n\tx\n\tE\n", {2, 3}),
+        ("x=$((1<<4))\n#a\n4\n", set()),
+        ("# <<E\na <<<E\nE\n", set()),
+        ("a <<E\nno end\n", set()),
+    ],
+)
+def test_lines_of_heredocs(text: str, lines: set[int]) -> None:
+    assert heredoc_lines(text) == lines

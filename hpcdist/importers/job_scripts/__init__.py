@@ -14,11 +14,11 @@ Nothing is executed. A directive becomes a key, a line of `batch.directives`, or
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from hpcdist.base.errors import Place
 from hpcdist.base.tree import Document, Map, Seq
+from hpcdist.experiment.shell_words import heredoc_lines
 from hpcdist.importers import Form, Imported
 from hpcdist.importers.job import ForeignJob
 from hpcdist.importers.job_scripts.body import statements
@@ -29,7 +29,6 @@ from hpcdist.importers.reading import Reading
 
 _SHELL: Final = re.compile(r"#!\s*(?:/\S*/)?(?:env\s+(?:-S\s+)?)?(?:/\S*/)?(?:ba|z|k|da)?sh\b(?P<options>.*)")
 _KEY: Final = "job_script"
-_HEREDOC: Final = re.compile(r"(?<!<)<<-?\s*[\"'\\]?(\w+)")
 _AFTER: Final = "it stands behind the first command, where {} reads no directive"
 
 
@@ -45,7 +44,7 @@ def document_of(text: str, file: str) -> Document | None:
     place = Place(file, 1, 1)
     data = Map({_KEY: system.name, "login": _is_login(lines[0])}, place=place)
     directives, late, body = Seq(place=place), Seq(place=place), Seq(place=place)
-    is_header, first, inner = True, 0, _in_heredocs(lines)
+    is_header, first, inner = True, 0, heredoc_lines("\n".join([*lines, ""]))
     for number, line in enumerate(lines, 1):
         match = None if number in inner else re.match(system.prefix, line)
         at = Place(file, number, match.end() + 2 if match else 1)
@@ -53,25 +52,12 @@ def document_of(text: str, file: str) -> Document | None:
         if match:
             (directives if is_header else late).add(line[match.end() :].strip(), at)
             first = number if is_header else first
-        body.add("" if match or number <= max(first, 1) else line, at)
+        body.add("" if match or number == 1 else line, at)
     for index in range(first):
         body[index] = ""
     for key, value in (("directives", directives), ("late", late), ("body", body)):
         data.put(key, value, place)
     return Document(data, file, text)
-
-
-def _in_heredocs(lines: Sequence[str]) -> set[int]:
-    """Return the numbers of the lines of heredocs, whose directives and comments belong to other files."""
-    found: set[int] = set()
-    mark = ""
-    for number, line in enumerate(lines, 1):
-        if mark:
-            found.add(number)
-            mark = "" if line.lstrip("\t") == mark else mark
-        elif not line.startswith("#") and (match := _HEREDOC.search(line)):
-            mark = match[1]
-    return found
 
 
 def _is_of(system: System, lines: list[str]) -> bool:

@@ -115,7 +115,7 @@ class _Reader:
     stack: list[str] = field(default_factory=list)
     """The words that end the open compound commands, innermost last; with a blank in front, of an array."""
     opened: list[int] = field(default_factory=list)
-    """Where the open arrays and brace expansions begin."""
+    """Where the open arrays begin."""
     compound: str = ""
     """As of `Statement`."""
     at_command: bool = True
@@ -217,7 +217,7 @@ class _Reader:
                 elif end == "}" and not self.stack and self.compound == "function":
                     self.compound = "function "
             return
-        is_array = attached and (end == "{" or words[-1].text.endswith(("=", "<", ">", "$")))
+        is_array = attached and words[-1].text.endswith(("=", "<", ">", "$"))
         is_array = is_array or self.stack[-1:] == [" )"]
         if is_array or (end == "{" and words and not self.compound):
             self.stack.append(f" {close}")
@@ -230,7 +230,7 @@ class _Reader:
         self.at_command = True
 
     def _join(self, at: int) -> None:
-        """Make one word of an array, or of a brace expansion, which ends here."""
+        """Make one word of an array, which ends here."""
         words = self.parts[-1].words
         begin = self.opened.pop()
         while words and words[-1].start >= begin:

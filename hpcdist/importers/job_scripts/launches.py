@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hpcdist.experiment.launch_line import UserLaunch
-from hpcdist.experiment.launch_options import ONCE, Option
+from hpcdist.experiment.launch_options import ONCE, Option, by_kind
 from hpcdist.experiment.shell_words import unquoted
 from hpcdist.importers.job_scripts.body import Statement, statements, text_of, without_redirections
 from hpcdist.importers.job_scripts.lines import (
@@ -30,11 +30,7 @@ from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch
 _WRAPPERS: Final = frozenset({"time", "exec", "nohup", "command", "eval"})
 
 
-def _kinds(**words: str) -> dict[str, str]:
-    return {name: kind for kind, text in words.items() for name in text.split()}
-
-
-_SRUN: Final = _kinds(
+_SRUN: Final = by_kind(
     shape="n ntasks N nodes ntasks-per-node",
     cpus="c cpus-per-task cores-per-task",
     gpus="gres gpus-per-node",

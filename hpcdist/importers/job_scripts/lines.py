@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hpcdist.experiment.launch_line import UserLaunch, launches_of
-from hpcdist.experiment.shell_words import expanded, simple_commands, unquoted
+from hpcdist.experiment.shell_words import expanded, unquoted
 from hpcdist.importers.job_scripts.body import PlacedWord, Statement, number_of, statements
 from hpcdist.importers.job_scripts.size import JobSize
 from hpcdist.importers.launch_lines import UnsupportedLaunch
@@ -125,24 +125,13 @@ def user_launches(statement: Statement, values: Mapping[str, str]) -> list[UserL
 def launches_in(words: Sequence[str]) -> list[UserLaunch]:
     """Return the launches of a simple command, first the one that starts the others.
 
-    Words such as ``{a,b}``, which `simple_commands` would divide, stay whole.
-
     Raises:
         UnsupportedLaunch: when it would leave out words.
     """
-    marks = {f"HPCDIST_WORD_{at}": word for at, word in enumerate(words) if _is_divided(word)}
-    names = {word: mark for mark, word in marks.items()}
-    found = [
-        launch for _, launch in launches_of(" ".join(names.get(one, one) for one in words), {}) if launch
-    ]
-    found = [one._replace(words=tuple(marks.get(word, word) for word in one.words)) for one in found]
+    found = [launch for _, launch in launches_of(" ".join(words), {}) if launch]
     if found and [*found[0].before, *found[0].words] != [*words]:
         raise UnsupportedLaunch("whose words are not clear")
     return found
-
-
-def _is_divided(word: str) -> bool:
-    return bool(re.search(r"[(){}]", word)) and [one.words for one in simple_commands(word)] != [(word,)]
 
 
 def _is_helper(launch: UserLaunch) -> bool:
