@@ -80,12 +80,12 @@ def is_local(host: str) -> bool:
 # --- The options of launchers that users start themselves, and the meaning of each
 
 
-def _options(**words: str) -> dict[str, str]:
-    """Return the kind of each option: the options of a kind are the words of its text."""
+def by_kind(**words: str) -> dict[str, str]:
+    """Return the kind of each name: the names of a kind are the words of its text."""
     return {name: kind for kind, text in words.items() for name in text.split()}
 
 
-MPI: Final = _options(
+MPI: Final = by_kind(
     np="n np c",
     per_node="npernode N ppn perhost",
     each="pernode bynode",
@@ -104,7 +104,7 @@ MPI: Final = _options(
 )
 """The kind of each option of mpirun, without leading dashes."""
 
-HOROVOD: Final = _options(
+HOROVOD: Final = by_kind(
     np="np num-proc n",
     hosts="hosts H",
     hostfile="hostfile host-discovery-script",
@@ -126,7 +126,7 @@ HOROVOD: Final = _options(
 )
 """``knob`` and ``switch`` are settings of Horovod itself, with a value and without."""
 
-TORCH: Final = _options(
+TORCH: Final = by_kind(
     per_node="nproc-per-node",
     nodes="nnodes",
     restarts="max-restarts",
@@ -136,7 +136,7 @@ TORCH: Final = _options(
     flag="standalone",
 )
 
-_MPIRUN: Final = MPI | _options(
+_MPIRUN: Final = MPI | by_kind(
     np="np ntasks num-proc n",
     flag="""merge-stderr-to-stdout do-not-launch use-hwthread-cpus quiet novm noprefix debug enable-recovery
         forward-signals allow-run-as-root print-rank-map disable-auto-cleanup info display-topo
@@ -147,12 +147,12 @@ _MPIRUN: Final = MPI | _options(
         depth d""",
     mca="pmca prtemca pmixmca",
 )
-_HOROVODRUN: Final = HOROVOD | _options(
+_HOROVODRUN: Final = HOROVOD | by_kind(
     discovery="host-discovery-script",
     flag="check-build cb version v nics",
     value="config-file mpi-args binding-args",
 )
-_TORCHRUN: Final = TORCH | _options(
+_TORCHRUN: Final = TORCH | by_kind(
     program="m module no-python",
     rank="node-rank",
     address="master-addr",
@@ -163,7 +163,7 @@ _TORCHRUN: Final = TORCH | _options(
     alone="standalone",
     flag="use-env run-path",
 )
-_ACCELERATE: Final = _options(
+_ACCELERATE: Final = by_kind(
     program="m module no-python",
     np="num-processes",
     nodes="num-machines",
@@ -176,13 +176,13 @@ _ACCELERATE: Final = _options(
     flag="""cpu multi-gpu tpu ipex use-xpu use-deepspeed use-fsdp use-megatron-lm same-network q quiet debug
         use-parallelism-config enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic""",
 )
-_FABRIC: Final = _options(
+_FABRIC: Final = by_kind(
     nodes="num-nodes", per_node="devices", rank="node-rank", address="main-address", port="main-port"
 )
-_MSRUN: Final = _options(
+_MSRUN: Final = by_kind(
     np="worker-num", per_node="local-worker-num", rank="node-rank", address="master-addr", port="master-port"
 )
-_COMPOSER: Final = _options(
+_COMPOSER: Final = by_kind(
     per_node="n nproc",
     np="world-size",
     rank="node-rank",
@@ -191,7 +191,7 @@ _COMPOSER: Final = _options(
     program="m module-mode c command-mode",
     flag="v verbose",
 )
-_PADDLE: Final = _options(
+_PADDLE: Final = by_kind(
     program="m module no-python",
     endpoint="master",
     hosts="ips",
@@ -199,7 +199,7 @@ _PADDLE: Final = _options(
     rank="rank",
     per_node="nproc-per-node",
 )
-_DEEPSPEED: Final = _options(
+_DEEPSPEED: Final = by_kind(
     hostfile="H hostfile",
     include="i include e exclude",
     nodes="num-nodes",
@@ -211,7 +211,7 @@ _DEEPSPEED: Final = _options(
     every="no-ssh",
     flag="no-local-rank save-pid force-multi bind-cores-to-rank no-ssh-check elastic-training",
 )
-_COLOSSALAI: Final = _options(
+_COLOSSALAI: Final = by_kind(
     hosts="H host",
     hostfile="hostfile",
     include="include exclude",
@@ -221,7 +221,7 @@ _COLOSSALAI: Final = _options(
     port="master-port",
     program="m",
 )
-_SRUN: Final = _options(
+_SRUN: Final = by_kind(
     np="n ntasks",
     per_node="ntasks-per-node",
     nodes="N nodes",
@@ -231,14 +231,14 @@ _SRUN: Final = _options(
         no-kill E preserve-env K kill-on-bad-exit contiguous spread-job whole immediate I Z no-allocate X
         disable-status""",
 )
-_FLUX: Final = _options(
+_FLUX: Final = by_kind(
     np="n ntasks",
     per_node="tasks-per-node",
     nodes="N nodes",
     flag="exclusive x l label-io v verbose quiet",
 )
-_APRUN: Final = _options(np="n", per_node="N", hosts="L", hostfile="l", flag="b q")
-_MPIRUN_RSH: Final = _options(
+_APRUN: Final = by_kind(np="n", per_node="N", hosts="L", hostfile="l", flag="b q")
+_MPIRUN_RSH: Final = by_kind(
     np="np n", hostfile="hostfile", flag="ssh rsh export export-all legacy v debug xterm"
 )
 

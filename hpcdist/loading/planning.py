@@ -147,7 +147,8 @@ def plan_experiment(
         plan = make_plan(experiment, chosen.site, origins(document))
     warned = (note for note in plan.notes if note.severity == "warning")
     scripts = dict(_scripts(options.file, plan))
-    more = (*_script_warnings(plan, scripts), *_param_warnings(read, scripts.values()))
+    advice = (text for own in scripts.items() for text in node_launches.script_advice(plan, *own))
+    more = (*map(warning, advice), *_param_warnings(read, scripts.values()))
     warnings = located_once((*warned, *more), document)
     return Planned(document, experiment, chosen, plan, (*so_far, *warnings), loaded.trials, own)
 
@@ -302,11 +303,6 @@ def _scripts(file: str, plan: Plan) -> Iterator[tuple[str, str]]:
         inner = node_launches.scripts_of(head) if not script.endswith(".py") else ()
         new = dict.fromkeys(one for one in inner if one not in scripts)
         scripts += [*new][: max(0, 20 - len(scripts))]  # enough for any that people write
-
-
-def _script_warnings(plan: Plan, scripts: Mapping[str, str]) -> Iterator[Problem]:
-    for script, head in scripts.items():
-        yield from map(warning, node_launches.script_advice(plan, script, head))
 
 
 def _param_warnings(read: load.Native, scripts: Iterable[str]) -> Iterator[Problem]:

@@ -83,13 +83,8 @@ def _about_the_whole(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterat
     hosts = [*_hosts(job, site, launch)] if job.placement.nodes > 1 else []
     counted = [*_nodes(job, launch), *_counts(job, launch)]
     if corrections := [*hosts, *counted]:
-        line = launch.line(
-            *(text for item in corrections for text in item.add),
-            without=[option for item in corrections for option in item.without],
-            instead={at: text for item in corrections for at, text in item.instead.items()},
-        )
         other = f", or {_instead_of_a_count(job, site, launch)}" if counted else ""
-        yield f"{'; '.join(item.reason for item in corrections)}; write `{line}`{other}"
+        yield f"{node_launches.corrected(launch, corrections)}{other}"
 
 
 def _instead_of_a_count(job: PreparedJob, site: Site, launch: UserLaunch) -> str:

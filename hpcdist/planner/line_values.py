@@ -12,23 +12,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
-from hpcdist.experiment.launch_options import is_local
+from hpcdist.experiment.launch_options import by_kind, is_local
 from hpcdist.experiment.shell_words import assignments, filled, simple_commands
 from hpcdist.plan.model import PreparedJob
 
 # --- Where a variable differs
 
-Scope = Literal["node", "task", "local", "login"]
-"""Another value on each node, in each task, in each task of a node, or that of the submitting host."""
-
-
-def _scopes(**names: str) -> dict[str, Scope]:
-    return {name: scope for scope, text in names.items() for name in text.split()}  # type: ignore[misc]
-
-
-_SCOPES: Final[Mapping[str, Scope]] = _scopes(
+_SCOPES: Final[Mapping[str, str]] = by_kind(
     node="HOSTNAME SLURMD_NODENAME SLURM_TOPOLOGY_ADDR SLURM_NODEID HPCDIST_NODE HPCDIST_ADDRESS GROUP_RANK",
     task="""SLURM_PROCID SLURM_TASK_PID OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK PALS_RANKID FLUX_TASK_RANK
         JSM_NAMESPACE_RANK MV2_COMM_WORLD_RANK RANK HPCDIST_RANK""",
@@ -36,6 +28,7 @@ _SCOPES: Final[Mapping[str, Scope]] = _scopes(
         JSM_NAMESPACE_LOCAL_RANK MV2_COMM_WORLD_LOCAL_RANK LOCAL_RANK HPCDIST_LOCAL_RANK""",
     login="SLURM_SUBMIT_HOST PBS_O_HOST LSB_SUB_HOST SGE_O_HOST",
 )
+"""Variables with another value on each node, in each task, in each task of a node, or of the login node."""
 _OWN_HOST: Final = re.compile(
     r"(?:\$\(|`)(?!.*\bscontrol\b).*?\b(?:hostname|gethostname|uname\s+-n|ifconfig"
     r"|ip\s+(?:-\S+\s+)*(?:a|addr|address|route))\b"

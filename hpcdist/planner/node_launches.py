@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -14,8 +14,8 @@ from hpcdist.plan.model import PreparedJob
 from hpcdist.planner.line_values import about_gpus, is_own, value_in_job, why_empty, why_unequal
 
 _VARIABLES: Final = re.compile(
-    r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)|(?P<backend>RDZV_BACKEND)"
-    r"|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
+    r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)"
+    r"|(?P<backend>RDZV_BACKEND)|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
 )
 """Options of torchrun that can be set by variables."""
 _RENDEZVOUS: Final = {
@@ -73,14 +73,21 @@ class Correction(NamedTuple):
     instead: Mapping[int, str] = MappingProxyType({})
 
 
+def corrected(launch: UserLaunch, corrections: Sequence[Correction]) -> str:
+    """Return why a line is wrong, and the corrected line."""
+    line = launch.line(
+        *(text for item in corrections for text in item.add),
+        without=[option for item in corrections for option in item.without],
+        instead={at: text for item in corrections for at, text in item.instead.items()},
+    )
+    return f"{'; '.join(item.reason for item in corrections)}; write `{line}`"
+
+
 def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     """Yield what is wrong with a launch on every node, with the corrected line."""
     settings = _settings(job, launch)
-    corrections = [*_rendezvous(job, launch, settings), *_processes(job, launch, settings)]
-    if corrections:
-        add = [text for item in corrections for text in item.add]
-        line = launch.line(*add, without=[option for item in corrections for option in item.without])
-        yield f"{'; '.join(item.reason for item in corrections)}; write `{line}`{_instead(launch)}"
+    if corrections := [*_rendezvous(job, launch, settings), *_processes(job, launch, settings)]:
+        yield f"{corrected(launch, corrections)}{_instead(launch)}"
 
 
 def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
@@ -94,10 +101,7 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
         where = f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_SEPARATE}"
         corrections.insert(0, Correction(where, _options(job, inner, nodes), _rendezvous_options(inner)))
     if corrections:
-        add = [text for item in corrections for text in item.add]
-        line = inner.line(*add, without=[option for item in corrections for option in item.without])
-        reasons = "; ".join(item.reason for item in corrections)
-        yield f"{reasons}; write `{line}`, which hpcdist starts on each{_instead(inner)}"
+        yield f"{corrected(inner, corrections)}, which hpcdist starts on each{_instead(inner)}"
 
 
 def _is_early(launch: UserLaunch) -> bool:
@@ -172,16 +176,15 @@ def _why_separate(
     needed = _NEEDED.get(launch.program, ("nodes", "rank", "address"))
     numbers = settings.get("backend", "static") != "static"  # itself: torchrun ignores --node_rank then
     if numbers or "endpoint" in settings:
+        own = ("nodes",) if numbers else ("nodes", "rank")
         meets = "endpoint" if "nodes" not in needed or launch.is_torch else "address"
-        needed = (*(kind for kind in ("nodes", "rank") if kind in needed), meets)
-    if numbers:
-        settings = {kind: value for kind, value in settings.items() if kind != "rank"}
-        needed = tuple(kind for kind in needed if kind != "rank")
+        needed = (*(kind for kind in own if kind in needed), meets)
     missing = [_WORDS[kind] for kind in needed if kind not in settings]
     if missing:
         first = ", ".join(missing[:-1])
         return f"the line does not say {f'{first} or ' * bool(first)}{missing[-1]}"
-    rank, nodes = (value_in_job(job, settings.get(kind, "$"), early=early) for kind in ("rank", "nodes"))
+    texts = ("$" if numbers else settings.get("rank", "$"), settings.get("nodes", "$"))
+    rank, nodes = (value_in_job(job, text, early=early) for text in texts)
     if rank.isdecimal():
         return f"each is given the number {rank}"
     if not has(nodes, size):

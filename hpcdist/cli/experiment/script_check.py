@@ -67,10 +67,11 @@ def _is_own(problem: Problem, remarks: Sequence[Problem]) -> bool:
 def _for_script(document: Document, problem: Problem) -> Problem:
     """Return a problem of the plan with directives in its hint; a missing account is at the file's head."""
     hint = _as_directive(str(document.data["job_script"]), problem.hint)
+    if problem.path != ("batch", "account"):
+        return problem._replace(hint=hint)
     options = lint.Script(document, lambda _: False).options
-    named = {one.option.row.target for one in options if one.option.row}
-    is_missing = problem.path == ("batch", "account") and "batch.account" not in named
-    return problem._replace(hint=hint, place=Place(document.file, 1, 1) if is_missing else problem.place)
+    is_named = any(one.option.row and one.option.row.target == "batch.account" for one in options)
+    return problem._replace(hint=hint, place=problem.place if is_named else Place(document.file, 1, 1))
 
 
 def _changed(file: str, changes: int) -> Problem:
