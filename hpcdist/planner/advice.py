@@ -48,6 +48,7 @@ def about_launch(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Ite
     """Yield a warning for each part of the user's launch line that does not fit the plan."""
     yield from line_values.about_gpus(job, job.identity.command)
     yield from line_values.about_background(job)
+    yield from line_values.about_empty(job, launch)
     if launch is None:
         yield from line_values.about_rendezvous(job)
         return
@@ -558,6 +559,6 @@ def _about_a_replica(replica: Replica) -> Iterator[Problem]:
     if replica.cpus and replica.cpus > replica.tasks and replica.cpus % replica.tasks:
         each, idle = divmod(replica.cpus, replica.tasks)
         yield warning(
-            f"the {replica.cpus} CPUs of {replica.name} are {each} for each of its {replica.tasks} tasks; "
-            f"{idle} stay{'s' * (idle == 1)} idle"
+            f"the {replica.cpus} CPUs of {replica.name} are {each} for each of its {replica.tasks} tasks: "
+            f"{replica.cpus - idle} are requested"
         )

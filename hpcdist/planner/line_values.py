@@ -14,33 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from hpcdist.experiment.launch_line import UserLaunch
 from hpcdist.experiment.launch_options import by_kind, is_local
-from hpcdist.experiment.shell_words import assignments, filled, simple_commands
+from hpcdist.experiment.shell_variables import DRAWN, OF_FIRST_TASK, OWN_HOST, SCOPES, scheduler_of
+from hpcdist.experiment.shell_words import assignments, expand, filled, simple_commands
 from hpcdist.plan.model import PreparedJob
 
-# --- Where a variable differs
-
-_SCOPES: Final[Mapping[str, str]] = by_kind(
-    node="HOSTNAME SLURMD_NODENAME SLURM_TOPOLOGY_ADDR SLURM_NODEID HPCDIST_NODE HPCDIST_ADDRESS GROUP_RANK",
-    task="""SLURM_PROCID SLURM_TASK_PID OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK PALS_RANKID FLUX_TASK_RANK
-        JSM_NAMESPACE_RANK MV2_COMM_WORLD_RANK RANK HPCDIST_RANK""",
-    local="""SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PALS_LOCAL_RANKID FLUX_TASK_LOCAL_ID
-        JSM_NAMESPACE_LOCAL_RANK MV2_COMM_WORLD_LOCAL_RANK LOCAL_RANK HPCDIST_LOCAL_RANK""",
-    login="SLURM_SUBMIT_HOST PBS_O_HOST LSB_SUB_HOST SGE_O_HOST",
-)
-"""Variables with another value on each node, in each task, in each task of a node, or of the login node."""
-_OWN_HOST: Final = re.compile(
-    r"(?:\$\(|`)(?!.*\bscontrol\b).*?\b(?:hostname|gethostname|uname\s+-n|ifconfig"
-    r"|ip\s+(?:-\S+\s+)*(?:a|addr|address|route))\b"
-    r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME|SLURM_TOPOLOGY_ADDR|HPCDIST_ADDRESS)\b"
-)
-"""Expansions that are the name or the address of the host on which they are expanded."""
-_DRAW: Final = re.compile(
-    r"\$\{?(?:S?RANDOM|BASHPID|EPOCHREALTIME|EPOCHSECONDS|SECONDS)\b|\$\$|\$\(\(.*\bS?RANDOM\b"
-    r"|(?:\$\(|`)[^`]*\b(?:getsockname|uuidgen|shuf|jot\s+-r|mktemp|openssl\s+rand|/dev/u?random|random/uuid|random\b"
-    r"|date\s+\S*\+\S*%[sN]\b|get_free_port|free_port)"
-)
-"""Expansions that give another text each time."""
 _WHOLE: Final = re.compile(r"\$\(\(.*?\)\)|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^{}]*\}|\$\$|\$\w+")
 _GPU_COUNT: Final = re.compile(r"\$\(\s*nvidia-smi\s+(?:-L|--list-gpus)\s*\|\s*wc\s+-l\s*\)")
 _DEFAULT: Final = re.compile(r"\$\{(\w+):?[-=]\"?([^{}$\"]*)\"?\}")
@@ -80,8 +59,6 @@ _COUNTS: Final[Mapping[str, Count]] = MappingProxyType({
     "HPCDIST_LOCAL_SIZE": _tasks_per_node,
 })  # fmt: skip
 """Variables that are the same in the whole job, and their value."""
-_OF_SCHEDULERS: Final = {"SLURM": "slurm", "PBS_": "pbs", "LSB_": "lsf", "FLUX_": "flux", "SGE_": "sge"}
-"""The prefix of the variables that each batch system sets."""
 _BY_ASKING: Final = {
     "SLURM_GPUS_PER_NODE": "gpus_per_node",
     "SLURM_GPUS_PER_TASK": "gpus_per_task",
@@ -109,9 +86,9 @@ def value_in_job(job: PreparedJob, text: str, *, early: bool = False) -> str:
     if job.identity.scheduler != "slurm":
         found = {name: value for name, value in found.items() if not name.startswith("SLURM")}
     if early:
-        found |= dict.fromkeys(("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
+        found |= dict.fromkeys(OF_FIRST_TASK, "0")
     elif _tasks_per_node(job) == 1:
-        found |= {name: "0" for name, scope in _SCOPES.items() if scope == "local"}
+        found |= {name: "0" for name, scope in SCOPES.items() if scope == "local"}
     text = _GPU_COUNT.sub(str(_gpus_on_node(job)), filled(text, found))
     own = _set_in(job)
     return _DEFAULT.sub(lambda match: match[0] if match[1] in own else found.get(match[1], match[2]), text)
@@ -119,7 +96,7 @@ def value_in_job(job: PreparedJob, text: str, *, early: bool = False) -> str:
 
 def is_own(host: str) -> bool:
     """Whether this name means the host itself on each node (localhost, $HOSTNAME)."""
-    return is_local(host) or bool(_OWN_HOST.match(host))
+    return is_local(host) or bool(OWN_HOST.match(host))
 
 
 def why_unequal(job: PreparedJob, text: str, *, early: bool = False) -> str:
@@ -127,13 +104,13 @@ def why_unequal(job: PreparedJob, text: str, *, early: bool = False) -> str:
 
     ``early`` as for `value_in_job`: such a text is expanded once.
     """
-    if (drawn := _DRAW.search(text)) and not early:
+    if (drawn := DRAWN.search(text)) and not early:
         whole = next(match[0] for match in _WHOLE.finditer(text) if match.end() >= drawn.end())
         return f"{whole} is another value on each"
     for name in _names(text):
-        if _SCOPES.get(name) == "login":
+        if SCOPES.get(name) == "login":
             return f"${name} is the host from which the job is submitted"
-        if not early and _SCOPES.get(name) in ("node", "task"):
+        if not early and SCOPES.get(name) in ("node", "task"):
             return f"${name} is another value on each"
     return why_empty(job, text)
 
@@ -153,7 +130,7 @@ def _why_empty(job: PreparedJob, name: str) -> str:
     by = _BY_ASKING.get(name)
     if by and job.identity.scheduler == "slurm" and by != job.request.gpu_request:
         return f"${name} is empty: Slurm sets it only where GPUs are requested by --{by.replace('_', '-')}"
-    scheduler = next((own for prefix, own in _OF_SCHEDULERS.items() if name.startswith(prefix)), None)
+    scheduler = scheduler_of(name)
     if scheduler and scheduler != job.identity.scheduler:
         return f"${name} is empty: site {job.identity.site} has {job.identity.scheduler}"
     return f"${name} is empty: nothing in this job sets it" if name in _OF_LAUNCHERS else ""
@@ -203,6 +180,39 @@ def about_rendezvous(job: PreparedJob) -> Iterator[str]:
             yield f"{name} is {own[0]}, which is another machine on each node; write {instead}"
         elif why := next(filter(None, (why_unequal(job, value) for value in values[name])), ""):
             yield f"{name}: {why}; write {instead}"
+
+
+_ARRAY_INDEX: Final = {
+    "slurm": "SLURM_ARRAY_TASK_ID", "pbs": "PBS_ARRAY_INDEX", "lsf": "LSB_JOBINDEX", "sge": "SGE_TASK_ID",
+}  # fmt: skip
+_EVERYWHERE: Final = by_kind(**{
+    "write $HPCDIST_JOB_ID": "SLURM_JOB_ID SLURM_JOBID PBS_JOBID LSB_JOBID FLUX_JOB_ID",
+    "write $HPCDIST_SIZE": "SLURM_NTASKS SLURM_NPROCS PBS_NP LSB_DJOB_NUMPROC NSLOTS",
+    "write $HPCDIST_HOSTFILE":
+        "SLURM_JOB_NODELIST SLURM_NODELIST PBS_NODEFILE LSB_DJOB_HOSTFILE LSB_HOSTS LSB_MCPU_HOSTS PE_HOSTFILE",
+    "remove it: the command starts in the folder of the submission":
+        "SLURM_SUBMIT_DIR PBS_O_WORKDIR LS_SUBCWD SGE_O_WORKDIR FLUX_JOB_CWD",
+})  # fmt: skip
+"""What to write for a variable of one batch system that is to mean the same in all."""
+
+
+def about_empty(job: PreparedJob, launch: UserLaunch | None) -> Iterator[str]:
+    """Yield a warning for each variable of another batch system outside of the launch line."""
+    used: list[str] = []
+
+    def unknown(text: str) -> str:
+        used.extend(_names(text))
+        return ""
+
+    for simple in simple_commands(job.identity.command):
+        for word in (*simple.words, *(value for _, value in simple.assigned)):
+            expand(word, {}, unknown)
+    own = {name for word in launch.words for name in _names(word)} if launch else set()
+    for name in dict.fromkeys(used):
+        if scheduler_of(name) and name not in own and (why := _why_empty(job, name)):
+            index = _ARRAY_INDEX.get(job.identity.scheduler) if name in _ARRAY_INDEX.values() else None
+            instead = f"write ${index}" if index else _EVERYWHERE.get(name)
+            yield f"{why}; {instead}" if instead else why
 
 
 def about_gpus(job: PreparedJob, text: str, who: str = "the command") -> Iterator[str]:

@@ -320,3 +320,16 @@ def test_variables_of_libraries_that_the_command_sets(wording: Wording) -> None:
     found = of(command)
     wording([f"{one.path}: {one}" for one in found.notes if "NCCL" in one.message])
     assert warnings_of(of("HOROVOD_FLAG=-hvd\npython t.py $HOROVOD_FLAG")) == ()
+
+
+def test_variables_of_another_batch_system(wording: Wording) -> None:
+    command = (
+        "cd $PBS_O_WORKDIR\n./a --index ${PBS_ARRAY_INDEX} --job '$LSB_JOBID' --of ${NSLOTS:-8}\n"
+        "cat $LSB_MCPU_HOSTS $SLURM_JOB_ID $FLUX_URI"
+    )
+    wording(warnings_of(of(command, replicas=1)))
+
+
+def test_variables_that_the_command_sets_itself() -> None:
+    own = "NSLOTS=4\nexport PBS_ARRAY_INDEX=$SLURM_ARRAY_TASK_ID\n./a $NSLOTS $PBS_ARRAY_INDEX"
+    assert warnings_of(of(own, replicas=1)) == ()

@@ -36,6 +36,16 @@ _SETS_UP: Final = word_set("""
     source . export declare typeset readonly unset set shopt ulimit read mapfile readarray umask cd pushd popd
     alias eval conda mamba micromamba pyenv spack module ml [ [[ test exit return hash type let unalias ((
 """)  # fmt: skip
+_SAYS: Final = PRINTS - word_set("ls cat head tail tree du which env printenv pwd ldd")
+"""Programs whose output is the same in any folder, and without the lines that set the shell up."""
+_SETS_ANY: Final = word_set("source . eval module ml spack conda mamba micromamba pyenv")
+_ACTIVATES: Final = re.compile(
+    r"(?:source|\.)\s+\S*(?:\bactivate|conda\.sh|bashrc)\b|(?:conda|mamba|micromamba)\s+activate\b"
+    r"|eval\s+\S*\$\(\S*(?:conda|mamba)\b"
+)
+"""Lines that activate an environment of Python; its packages may set ``_OF_ENVIRONMENTS``."""
+_PATH: Final = re.compile(r"PATH$")
+_OF_ENVIRONMENTS: Final = re.compile(r"(?:HOME|ROOT|PREFIX|DIR|DATA|FLAGS|_LIB|_INCLUDE)$|^(?:CC|CXX|FC|F77|LD|AR|MPICC)$")
 _MODULES: Final = {"load": "", "add": "", "unload": "-", "rm": "-", "del": "-"}
 _ADDRESS: Final = re.compile(
     r"scontrol|hostname|NODELIST|LAUNCH_NODE_IPADDR|(?:nodes?|hosts?)\w*\[0\]|PBS_NODEFILE|LSB_\w*HOST",
@@ -270,8 +280,8 @@ class Body:
         if statement.background:
             raise UnsupportedLaunch("after a program in the background")
         modules = _modules(statement)
-        stays = self.reads_profile or any(map(_moves_modules, self.lines))
-        if statement.is_comment or (modules and stays):
+        is_first = not (self.reads_profile or any(map(_sets_path, self.lines)) or any(map(_PATH.search, self.env)))
+        if statement.is_comment or (modules and not is_first):
             self.lines.append(statement)
         elif modules:
             self.modules += modules
@@ -323,7 +333,15 @@ class Body:
             return False
         plain = all(re.fullmatch(r"\w+=(?:[^$`\\~*?]|'[^']*')*", word, re.DOTALL) for word in words[1:])
         once = all(name in self.values for name, _ in statement.assigned)
-        return plain and once and len(words) > 1 and "MODULEPATH" not in statement.text
+        return plain and once and len(words) > 1 and not self._is_behind_others(statement)
+
+    def _is_behind_others(self, statement: Statement) -> bool:
+        """Whether lines before it may set its variables, too, so that it must stay behind them."""
+        names = [name for name, _ in statement.assigned]
+        of_path, of_environment = (any(map(pattern.search, names)) for pattern in (_PATH, _OF_ENVIRONMENTS))
+        others = [*filter(_sets_path, self.lines)]
+        unknown = [one for one in others if not _ACTIVATES.match(one.text)]
+        return "MODULEPATH" in names or bool(unknown) or (bool(others) and (of_path or of_environment))
 
     def _is_idiom(self, statement: Statement, launch: ScriptLaunch) -> bool:
         """Take an assignment that finds where the tasks meet: dropped, or rewritten where it is used."""
@@ -450,7 +468,7 @@ class Body:
     def _with_setup(self, steps: Sequence[Statement], lines: Sequence[Statement]) -> list[Statement]:
         """Return steps behind the lines that set their shell up, if they need them."""
         programs = {name for one in steps if not one.is_comment for name in one.programs}
-        needed = not programs <= PRINTS
+        needed = not programs <= _SAYS or any(re.search(r">|<|\$\(|`", one.text) for one in steps if not one.is_comment)
         names = {name for one in steps for name in one.names}
         kept: list[Statement] = []
         for statement in reversed(self.found):
@@ -531,11 +549,10 @@ def _modules(statement: Statement) -> list[str]:
     return [f"{_MODULES[verb]}{name}" for name in names] if verb in _MODULES else []
 
 
-def _moves_modules(statement: Statement) -> bool:
-    """Whether a line changes where modules are found, or is one that no list of modules holds."""
-    return not statement.is_comment and bool(
-        {"module", "ml"} & {*statement.programs} or "MODULEPATH" in statement.text
-    )
+def _sets_path(statement: Statement) -> bool:
+    """Whether a line may set any variable: it loads a module, or reads a file."""
+    names = {*statement.programs} if not statement.is_comment else set()
+    return bool(names & _SETS_ANY or {name for name, _ in statement.assigned} & {"MODULEPATH", "PATH"})
 
 
 def _with_comments(found: list[Statement]) -> list[Statement]:

@@ -86,6 +86,7 @@ raw                     | --overcommit! -O, --oversubscribe? -s, --hold! -H, --c
 - the memory of a node is requested by `mem`  | | -l vmem
 - the job runs where it is submitted          | | -W sandbox
 - output is not buffered, and has no labels   | | | | --unbuffered! -u, --label-io! -l
+- `flux batch` has no such option             | | | | --gpus-per-task, --tasks-per-node, --priority
 -                                             | | -V! | | | -V!, -cwd!
 """
 

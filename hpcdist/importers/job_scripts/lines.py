@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hpcdist.experiment.launch_line import UserLaunch, launches_of
+from hpcdist.experiment.shell_variables import DRAWN, OWN_HOST, SCOPES
 from hpcdist.experiment.shell_words import expanded, unquoted
 from hpcdist.importers.job_scripts.body import PlacedWord, Statement, number_of, statements
 from hpcdist.importers.job_scripts.size import JobSize
@@ -32,10 +33,9 @@ COPIES: Final = word_set("mkdir cp mv rm rsync tar touch chmod ln unzip find gzi
 _ALL_GPUS: Final = re.compile(
     r"\$\([^()]*(?:nvidia-smi|CUDA_VISIBLE_DEVICES|device_count)[^()]*(?:\([^()]*\)[^()]*)*\)|gpu|auto"
 )
-_TASK: Final = r"SLURM_(?:PROCID|LOCALID|NODEID)|SLURMD_NODENAME|HOSTNAME"
 _DIFFERS: Final = re.compile(
-    rf"\$\{{?(?:{_TASK}|S?RANDOM|BASHPID|EPOCH(?:SECONDS|REALTIME)|SECONDS)\b|\$\$|\b(?:uuidgen|mktemp|shuf|urandom)\b"
-    r"|(?:\$\(|`)\s*(?:date|hostname|uname -n)\b"
+    rf"(?:\$\(|`)\s*date\b|\$\{{?(?:{'|'.join(name for name, scope in SCOPES.items() if scope != 'login')})\b"
+    rf"|{OWN_HOST.pattern}|{DRAWN.pattern}"
 )
 """Expansions whose value is another one in each task, or at each time."""
 

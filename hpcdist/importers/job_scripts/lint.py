@@ -16,6 +16,7 @@ from hpcdist.base.errors import Place, Problem
 from hpcdist.base.tree import Document
 from hpcdist.experiment.launch_line import UserLaunch
 from hpcdist.experiment.launch_options import MPI_LAUNCHERS, hosts_in, is_local
+from hpcdist.experiment.shell_variables import OF_FIRST_TASK
 from hpcdist.experiment.shell_words import filled, unquoted
 from hpcdist.importers.job import ForeignJob
 from hpcdist.importers.job_scripts.body import Statement, number_of, statements, texts_in
@@ -326,7 +327,7 @@ def _nested(script: Script) -> Iterator[Finding]:
 _ELSEWHERE: Final = re.compile(
     r"\b(?:srun|mpirun|mpiexec\S*|ssh|pdsh|clush|parallel|ibrun|aprun|prun|ray|dask\S*|pbsdsh|sbatch|flux)\b"
 )
-_TASK: Final = re.compile(r"\$\{?(SLURM_(?:PROCID|LOCALID|NODEID))\b")
+_TASK: Final = re.compile(rf"\$\{{?({'|'.join(OF_FIRST_TASK)})\b")
 _OF_RANK: Final = frozenset(("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "MACHINE_RANK"))
 
 
@@ -411,7 +412,7 @@ def _conda(script: Script) -> Iterator[Finding]:
     for one in script.commands if is_plain else ():
         words = [unquoted(word.text) for part in one.parts for word in part.words]
         if {*one.programs, *words[:1]} & {"source", ".", "eval", "module", "ml", "spack"}:
-            return
+            return  # ``conda init`` only writes ~/.bashrc, which this shell does not read
         if words[:1] in (["conda"], ["mamba"]) and words[1:2] == ["activate"]:
             blank = script.before(one.at)
             begin = one.at - len(blank)

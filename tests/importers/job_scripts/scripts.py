@@ -63,6 +63,23 @@ srun torchrun \\
 """,
         variables=("LOGLEVEL", "RANK", "LOCAL_RANK", "WORLD_SIZE"),
     ),
+    "settings_in_their_order": Shape(
+        """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=8
+export A=of_the_script B=of_the_script C=of_the_script
+source settings.sh
+export B=again
+source venv/bin/activate
+export D='of the $script'
+cd work
+srun python ../train.py
+""",
+        each=4,
+        variables=("A", "B", "C", "D", "VIRTUAL_ENV", "PWD"),
+    ),
     "arrays": Shape(
         """#!/bin/bash
 #SBATCH --nodes=2

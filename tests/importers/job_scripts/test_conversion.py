@@ -110,8 +110,28 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "modules in a folder of one's own": (
         f"{HEAD}module load gcc\nmodule use /my/modules\nmodule load torch\nexport A='$x'\nsrun python t.py",
-        {"framework": "pytorch", "environment": {"env_vars": {"A": "$x"}}, "batch": {"nodes": 2, "modules": ["gcc"]}},
-        "module use /my/modules\nmodule load torch\npython t.py",
+        {"framework": "pytorch", "batch": {"nodes": 2, "modules": ["gcc"]}},
+        "module use /my/modules\nmodule load torch\nexport A='$x'\npython t.py",
+    ),
+    "a module behind a file that may set anything": (
+        f"{HEAD}export A=1\nsource env.sh\nmodule load gcc\nexport B=2\nsrun python t.py",
+        {"environment": {"env_vars": {"A": "1"}}, "batch": {"nodes": 2}},
+        "source env.sh\nmodule load gcc\nexport B=2\npython t.py",
+    ),
+    "variables behind an environment of Python": (
+        f"{HEAD}source activate torch\nexport NCCL_DEBUG=INFO\nexport CUDA_HOME=/cuda\nsrun python t.py",
+        {"environment": {"env_vars": {"NCCL_DEBUG": "INFO"}}},
+        "source activate torch\nexport CUDA_HOME=/cuda\npython t.py",
+    ),
+    "a module behind a PATH": (
+        f"{HEAD}export PATH=/a:/b\nmodule load gcc\nsrun python t.py",
+        {"environment": {"env_vars": {"PATH": "/a:/b"}}, "batch": {"nodes": 2}},
+        "module load gcc\npython t.py",
+    ),
+    "a step that reads the folder": (
+        f"{HEAD}cd src\ndate\nls > files\nsrun python t.py",
+        {"run": {"cmd": "cd src\npython t.py", "prepare": {"cmd": "cd src\ndate\nls > files\n:"}}},
+        "cd src\npython t.py",
     ),
     "quotes in one of two texts": (
         f"{HEAD}A=\"--x 'a b'\"\n[ -f f ] && A=\"--y 'c d'\"\nsrun bash -c \"torchrun --nnodes 2 t.py $A\"",

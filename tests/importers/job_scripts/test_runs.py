@@ -31,6 +31,7 @@ def work(tmp_path: Path) -> Path:
         (programs / name).chmod(0o755)
     (tmp_path / "venv/bin").mkdir(parents=True)
     (tmp_path / "venv/bin/activate").write_text("export VIRTUAL_ENV=venv\n")
+    (tmp_path / "settings.sh").write_text("export A=of_the_file B=of_the_file\n")
     (tmp_path / "work").mkdir()
     return tmp_path
 
