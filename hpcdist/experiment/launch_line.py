@@ -19,6 +19,7 @@ from hpcdist.base.errors import Path, Problem, comma_list
 from hpcdist.experiment.launch_options import (
     FOREIGN_HOSTFILES,
     HOSTFILE,
+    IF_TOLD,
     ONCE,
     PER_NODE,
     TORCH_LAUNCHERS,
@@ -65,6 +66,9 @@ _ALIASES: Final = {
     "lightning run": "fabric run",
     "lightning run model": "fabric run",
     "fabric run model": "fabric run",
+    "lmf train": "llamafactory-cli train",
+    "llamafactory.cli train": "llamafactory-cli train",
+    "byteps.launcher.launch": "bpslaunch",
 }
 """Other names of launchers: programs, Python modules, and subcommands."""
 _WHICH: Final = re.compile(r"\$\(\s*(?:which|command -v|type -P)\s+([\w.]+)\s*\)|`which\s+([\w.]+)`")
@@ -211,11 +215,19 @@ def _launch(simple: SimpleCommand, known: Mapping[str, str]) -> UserLaunch | Non
     program, head = _launcher(texts)
     if program not in ONCE and program not in PER_NODE:
         return None
+    if program in IF_TOLD and ("--launcher" in texts or not {"NNODES", "NPROC_PER_NODE"} & known.keys()):
+        return None
+    if program == "axolotl train" and any(map(_OF_AXOLOTL.match, texts)):
+        return None
     options, end = read_options(program, texts[head:])
     every = program in PER_NODE or any(option.kind == "every" for option in options)
     count = None if every else _count(options, texts[head:])
     runs: Literal["once", "per_node"] = "per_node" if every else "once"
     return UserLaunch(program, runs, count, words, head, simple.before, options, end)
+
+
+_OF_AXOLOTL: Final = re.compile(r"--$|--(?:num|main|machine)[-_]|--use[-_]ray|\$")
+"""Options by which axolotl gets further nodes (https://docs.axolotl.ai/docs/multi-node.html)."""
 
 
 def _launcher(words: Sequence[str]) -> tuple[str, int]:

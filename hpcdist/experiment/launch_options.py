@@ -269,7 +269,33 @@ ONCE: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Launchers that start all processes of a job, and the kind of each option, with `-` for `_`."""
 
+_OF_NPROC: Final = by_kind(
+    nodes="NNODES", rank="NODE_RANK", address="MASTER_ADDR", port="MASTER_PORT", per_node="NPROC_PER_NODE"
+)
+IF_TOLD: Final = ("swift sft", "swift pt", "swift rlhf", "xtuner train")
+"""Programs that start torchrun where NNODES or NPROC_PER_NODE is set, else one process
+(https://github.com/modelscope/ms-swift, swift/cli/main.py; https://github.com/InternLM/xtuner,
+xtuner/entry_point.py)."""
+VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(TORCH_LAUNCHERS, by_kind(
+        nodes="PET_NNODES", rank="PET_NODE_RANK", address="PET_MASTER_ADDR", endpoint="PET_RDZV_ENDPOINT",
+        backend="PET_RDZV_BACKEND", alone="PET_STANDALONE", per_node="PET_NPROC_PER_NODE",
+    )),
+    **dict.fromkeys(("llamafactory-cli train", *IF_TOLD), _OF_NPROC),
+    "xtuner train": by_kind(
+        nodes="NNODES", rank="NODE_RANK", address="ADDR", port="PORT", per_node="NPROC_PER_NODE"
+    ),
+    "composer": by_kind(np="WORLD_SIZE", rank="NODE_RANK", address="MASTER_ADDR", port="MASTER_PORT"),
+    "bpslaunch": by_kind(
+        nodes="DMLC_NUM_WORKER", rank="DMLC_WORKER_ID", address="DMLC_PS_ROOT_URI", port="DMLC_PS_ROOT_PORT"
+    ),
+}  # fmt: skip
+"""Variables that are options of a launcher, and the kind of each (https://github.com/hiyouga/LLaMA-Factory,
+src/llamafactory/cli.py; https://github.com/bytedance/byteps, docs/env.md)."""
+
 PER_NODE: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(VARIABLES, {}),
+    "axolotl train": {},
     **dict.fromkeys(TORCH_LAUNCHERS, _TORCHRUN),
     "accelerate launch": _ACCELERATE,
     "fabric run": _FABRIC,

@@ -22,6 +22,9 @@ _WRAPPERS: Final = {
     "numactl": (frozenset({"-m", "--membind", "-N", "--cpunodebind", "-C", "--physcpubind", "-i",
                            "--interleave", "-p", "--preferred"}), 0),
     "setsid": (frozenset[str](), 0),
+    "shifter": (frozenset({"--image", "-V", "--volume", "-m", "--module", "-e", "--env", "--env-file", "-w",
+                           "--workdir"}), 0),
+    "sudo": (frozenset({"-u", "--user", "-g", "--group"}), 0),
     "strace": (frozenset({"-o", "-e", "-p", "-s"}), 0),
     "stdbuf": (frozenset({"-i", "--input", "-o", "--output", "-e", "--error"}), 0),
     "taskset": (frozenset[str](), 1),
@@ -33,6 +36,10 @@ _ENVIRONMENT: Final = frozenset({"-n", "--name", "-p", "--prefix", "--cwd"})
 _MOUNTS: Final = frozenset({
     "-B", "--bind", "--env", "--env-file", "-H", "--home", "--pwd", "--cwd", "-W", "--workdir", "-S",
     "--scratch", "-o", "--overlay", "--mount", "--network", "--app",
+})  # fmt: skip
+_OF_DOCKER: Final = frozenset({
+    "-v", "--volume", "-e", "--env", "--env-file", "-w", "--workdir", "--name", "--network", "--net", "--shm-size",
+    "--ipc", "--gpus", "--mount", "--device", "-u", "--user", "--ulimit", "--security-opt", "--cap-add",
 })  # fmt: skip
 _RUNNERS: Final = {
     **dict.fromkeys((("conda", "run"), ("mamba", "run"), ("micromamba", "run")), (_ENVIRONMENT, 0)),
@@ -65,7 +72,11 @@ _RUNNERS: Final = {
     ),
     ("pixi", "run"): (frozenset({"-e", "--environment", "--manifest-path"}), 0),
     **{(name, "run"): (frozenset[str](), 0) for name in ("poetry", "pipenv", "pdm", "rye", "hatch")},
-    **dict.fromkeys((("apptainer", "exec"), ("singularity", "exec")), (_MOUNTS, 1)),
+    **dict.fromkeys(
+        (*((name, verb) for name in ("apptainer", "singularity") for verb in ("exec", "run")),), (_MOUNTS, 1)
+    ),
+    **dict.fromkeys((("docker", "run"), ("podman", "run"), ("podman-hpc", "run")), (_OF_DOCKER, 1)),
+    ("enroot", "start"): (frozenset({"-c", "--conf", "-e", "--env", "-m", "--mount"}), 1),
 }
 """Programs that run another one by a subcommand, as ``_WRAPPERS``."""
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})

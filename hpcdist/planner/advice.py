@@ -51,10 +51,11 @@ def about_launch(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Ite
     yield from line_values.about_empty(job, launch)
     if launch is None:
         yield from line_values.about_rendezvous(job)
+        yield from node_launches.about_ray(job)
         return
     yield from _about_its_tasks(job, launch)
     if launch.runs == "per_node":
-        yield from node_launches.advice(job, launch)
+        yield from node_launches.advice_for_all(job, launch)
     else:
         yield from _about_the_whole(job, site, launch)
         yield from node_launches.within(job, launch)

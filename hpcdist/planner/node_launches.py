@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hpcdist.experiment.launch_line import UserLaunch, missing_ports, no_port, user_launch
-from hpcdist.experiment.launch_options import Option, hosts_in
+from hpcdist.experiment.launch_line import UserLaunch, launches, missing_ports, no_port, user_launch
+from hpcdist.experiment.launch_options import IF_TOLD, TORCH_LAUNCHERS, VARIABLES, Option, by_kind, hosts_in
 from hpcdist.experiment.shell_words import assignments, simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
 from hpcdist.planner.line_values import about_gpus, is_own, value_in_job, why_empty, why_unequal
 
-_VARIABLES: Final = re.compile(
-    r"\bPET_(?:(?P<nodes>NNODES)|(?P<rank>NODE_RANK)|(?P<address>MASTER_ADDR)|(?P<endpoint>RDZV_ENDPOINT)"
-    r"|(?P<backend>RDZV_BACKEND)|(?P<alone>STANDALONE)|(?P<per_node>NPROC_PER_NODE))\b"
-)
-"""Options of torchrun that can be set by variables."""
 _RENDEZVOUS: Final = {
     "torchrun": ("--nnodes={n}", '--node_rank="$HPCDIST_NODE"', '--master_addr="$HPCDIST_HEAD_ADDRESS"',
                  '--master_port="$HPCDIST_PORT"'),
@@ -33,6 +29,9 @@ _RENDEZVOUS: Final = {
                                   '--master="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"'),
     "deepspeed": ('--hostfile "$HPCDIST_HOSTFILE"', '--node_rank="$HPCDIST_NODE"',
                   '--master_addr="$HPCDIST_HEAD_ADDRESS"', '--master_port="$HPCDIST_PORT"'),
+    "axolotl train": ("--nnodes={n}", "--nproc_per_node=gpu", '--node_rank="$HPCDIST_NODE"',
+                      '--master_addr="$HPCDIST_HEAD_ADDRESS"', '--master_port="$HPCDIST_PORT"',
+                      "-m axolotl.cli.train"),
 }  # fmt: skip
 """The options of each per-node launcher for the number of nodes, the node rank and the rendezvous."""
 _RENDEZVOUS_KINDS: Final = ("nodes", "rank", "address", "port", "endpoint", "alone", "hosts")
@@ -60,8 +59,12 @@ _BY_HPCDIST: Final = {
 
 
 _SEPARATE: Final = "each node trains on its own, or all wait at the rendezvous"
+_VALUES: Final = by_kind(**{"{n}": "nodes", '"$HPCDIST_NODE"': "rank", '"$HPCDIST_HEAD_ADDRESS"': "address",
+                            '"$HPCDIST_PORT"': "port"})  # fmt: skip
 _ALL: Final = {"msrun": "--worker_num", "composer": "--world_size"}
 _EACH: Final = {"fabric run": "--devices"}
+_ONE: Final = ("fabric run", *TORCH_LAUNCHERS, *IF_TOLD)
+"""Launchers that start one process on a node where nothing says how many."""
 
 
 class Correction(NamedTuple):
@@ -75,12 +78,31 @@ class Correction(NamedTuple):
 
 def corrected(launch: UserLaunch, corrections: Sequence[Correction]) -> str:
     """Return why a line is wrong, and the corrected line."""
-    line = launch.line(
-        *(text for item in corrections for text in item.add),
+    add = [text for item in corrections for text in item.add]
+    in_front = [text for text in add if re.match(r"[A-Z_]+=", text)]
+    names = {text.partition("=")[0] for text in in_front}
+    kept = tuple(word for word in launch.before if word.partition("=")[0] not in names)
+    line = launch._replace(before=kept).line(
+        *(text for text in add if text not in in_front),
         without=[option for item in corrections for option in item.without],
         instead={at: text for item in corrections for at, text in item.instead.items()},
     )
-    return f"{'; '.join(item.reason for item in corrections)}; write `{line}`"
+    line = line.replace("axolotl train", "torchrun", 1) if launch.program == "axolotl train" else line
+    return f"{'; '.join(item.reason for item in corrections)}; write `{' '.join([*in_front, line])}`"
+
+
+def advice_for_all(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
+    """Yield what is wrong with the launches of a command on every node; with conditions, with this one only."""
+    found = [launch]
+    if not _CONDITIONS.search(job.identity.command):
+        env = {item.name: item.value for item in job.environment.variables if not item.shell}
+        others = [one for one in launches(job.identity.command, env) if one.runs == "per_node"]
+        found += [one for one in others if one.words != launch.words and not one.options_of("alone")]
+    for one in found:
+        yield from advice(job, one)
+
+
+_CONDITIONS: Final = re.compile(r"(?m)^\s*(?:if|case)\b|;\s*(?:if|case)\b|\[\s|\|\|")
 
 
 def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
@@ -88,6 +110,20 @@ def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     settings = _settings(job, launch)
     if corrections := [*_rendezvous(job, launch, settings), *_processes(job, launch, settings)]:
         yield f"{corrected(launch, corrections)}{_instead(launch)}"
+
+
+def about_ray(job: PreparedJob) -> Iterator[str]:
+    """Yield a warning where each task would start a cluster of Ray of its own."""
+    size, command = job.placement.size, job.identity.command
+    if size == 1 or job.identity.framework == "ray" or _CONDITIONS.search(command):
+        return
+    for simple in simple_commands(command):
+        if [unquoted(word) for word in simple.words[:2]] == ["ray", "start"] and "--head" in simple.words:
+            yield (
+                f"each of the {size} tasks runs `ray start --head`, so that each is a cluster of its own; write "
+                "`framework: ray` and the program alone, and hpcdist starts Ray on all nodes"
+            )
+            return
 
 
 def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
@@ -133,7 +169,10 @@ def _rendezvous(job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str
 
 def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...]:
     """Return the options by which a launch connects to those on the other nodes."""
-    add = [text.format(n=nodes) for text in _RENDEZVOUS.get(launch.program, _RENDEZVOUS["torchrun"])]
+    variables = VARIABLES.get(launch.program, {}) if launch.program not in _RENDEZVOUS else {}
+    own = tuple(f"{name}={_VALUES[kind]}" for name, kind in variables.items() if kind in _VALUES)
+    usual = _RENDEZVOUS["torchrun"] if launch.is_torch else own
+    add = [text.format(n=nodes) for text in _RENDEZVOUS.get(launch.program, usual)]
     if launch.program in _ALL and not launch.options_of("np"):
         total = sum(row.tasks * max(row.gpus, 1) for row in job.placement.rows)
         add.append(f"{_ALL[launch.program]}={total}")
@@ -152,15 +191,15 @@ def _instead(launch: UserLaunch) -> str:
 
 
 def _settings(job: PreparedJob, launch: UserLaunch, script: str = "") -> dict[str, str]:
-    """Return the settings of a launch by kind, from its options or from torchrun's variables."""
+    """Return the settings of a launch by kind, from its options or its variables."""
     found = {option.kind: option.value for option in launch.options if option.kind}
-    if launch.is_torch:
+    if names := VARIABLES.get(launch.program):
         commands = (one for text in (job.identity.command, script) for one in simple_commands(text))
         own = [pair for one in commands for pair in assignments(one)]
         own += [(one.name, "$" if one.shell else one.value) for one in job.environment.variables]
         for name, value in own:
-            if match := _VARIABLES.fullmatch(name):
-                found.setdefault(match.lastgroup or "", value)
+            if name in names:
+                found.setdefault(names[name], value)
     return found
 
 
@@ -218,8 +257,7 @@ def _processes(
     owners = job.placement.groups if of_node else job.placement.rows
     gpus = {owner.gpus for owner in owners}
     number = gpus.pop() if len(gpus) == 1 else 0
-    counts = launch.is_torch or launch.program == "fabric run"
-    usual = "1" if counts and not launch.is_open else ""
+    usual = "1" if launch.program in _ONE and not launch.is_open else ""
     each, total = (
         value_in_job(job, text) for text in (settings.get("per_node", usual), settings.get("np", ""))
     )
@@ -228,7 +266,10 @@ def _processes(
     most = number * (job.placement.size if kind == "np" else 1)
     if number and (empty or (least.isdecimal() and int(least) != most)):
         theirs = launch.options_of(kind)
-        name = launch.written(theirs[0]) if theirs else _EACH.get(launch.program, "--nproc_per_node")
+        by_variable = "NPROC_PER_NODE" in VARIABLES.get(launch.program, {})
+        usual = "NPROC_PER_NODE" if by_variable else "--nproc_per_node"
+        names = _ALL if kind == "np" else _EACH
+        name = launch.written(theirs[0]) if theirs else names.get(launch.program, usual)
         where = "on each node, where it has" if kind == "per_node" else "in all, and the job has"
         reason = empty or f"{starts(launch, least)} {where} {_gpus(most)}"
         yield Correction(reason, (f"{name}={most}",), theirs)
@@ -286,21 +327,33 @@ _MODULE: Final = re.compile(r"\w+(?:\.\w+)*")
 _STARTS: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh)|source|\.")
 
 
+_SUBMITTED: Final = re.compile(r"^\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR|LS_SUBCWD|SGE_O_WORKDIR|PWD)\}?/*")
+
+
 def scripts_of(command: str) -> Iterator[str]:
     """Yield the relative paths of the scripts that a command runs by Python or bash, or sources.
 
-    For a module (``-m``), its file if it is in the command's folder.
+    For a module (``-m``), its file if it is in the command's folder; behind ``cd DIR``, the files of DIR.
     """
+    folder = ""
     for simple in simple_commands(command):
         words = [unquoted(word) for word in simple.words]
-        if words and _SCRIPT.fullmatch(words[0]):
-            yield words[0]
+        found = ""
+        if words[:1] == ["cd"]:
+            target = _SUBMITTED.sub("", words[-1])
+            if len(words) != 2 or re.search(r"[$`~]", target):  # noqa: PLR2004
+                return
+            folder = posixpath.join(folder, target)
+        elif words and _SCRIPT.fullmatch(words[0]):
+            found = words[0]
         elif words and _STARTS.fullmatch(words[0]):
             at = next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0)
             if words[at - 1] == "-m" and _MODULE.fullmatch(words[at]):
-                yield f"{words[at].replace('.', '/')}.py"
+                found = f"{words[at].replace('.', '/')}.py"
             elif _SCRIPT.fullmatch(words[at]) and words[at - 1] not in ("-m", "-c"):
-                yield words[at]
+                found = words[at]
+        if found:
+            yield posixpath.normpath(posixpath.join(folder, found))
 
 
 def script_advice(job: PreparedJob, script: str, text: str) -> Iterator[str]:

@@ -165,6 +165,15 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         f"$(which torchrun) {RANKED} t.py",
         "export PET_NNODES=1 PET_NODE_RANK=$R PET_MASTER_ADDR=$A PET_NPROC_PER_NODE=4\ntorchrun t.py",
         f"nsys profile -o x torchrun {RANKED} t.py",
+        "axolotl train c.yml",
+        "llamafactory-cli train a.yaml",
+        "NPROC_PER_NODE=4 swift sft --model x",
+        "NPROC_PER_NODE=4 NNODES=2 PORT=1 ADDR=$(hostname) NODE_RANK=$SLURM_NODEID xtuner train c",
+        "bpslaunch python t.py",
+        f"torchrun {RANKED} --node_rank=$R a.py\ntorchrun --nproc_per_node=4 b.py",
+        "singularity run --nv i.sif torchrun --nproc_per_node 4 t.py",
+        "sudo -E shifter --image=i torchrun --nproc_per_node 4 t.py",
+        "ray start --head\npython t.py",
     ],
 )
 def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> None:
@@ -193,6 +202,10 @@ def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> No
         "A='--nnodes 2 --nproc_per_node 4 --node_rank $R --master_addr $H'\ntorchrun $A t.py",
         "accelerate launch --num_processes $((N*4)) --num_machines $N --machine_rank $R --main_process_ip $A",
         f"$PY -m torch.distributed.run --nnodes 2 {C10D} $(head $(nodes)):1 t.py",
+        f"axolotl train c.yml --launcher torchrun -- --nnodes 2 {C10D} $A:1",
+        "NNODES=2 NODE_RANK=$R MASTER_ADDR=$A MASTER_PORT=1 llamafactory-cli train a.yaml",
+        "swift sft --model x",
+        "export NODE_RANK=$R WORLD_SIZE=8 MASTER_ADDR=$A MASTER_PORT=1\ncomposer -n 4 t.py",
     ],
 )
 def test_launches_with_rendezvous_have_no_warning(command: str) -> None:
