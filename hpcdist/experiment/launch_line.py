@@ -37,6 +37,7 @@ from hpcdist.experiment.shell_words import (
     SimpleCommand,
     assignments,
     commands_of,
+    expand,
     expanded,
     filled,
     is_computed,
@@ -203,7 +204,7 @@ def _with_what_it_starts(
 def _with_its_program(simple: SimpleCommand, known: Mapping[str, str]) -> Iterator[SimpleCommand]:
     """Yield a command; where its program is a variable (`$RUN python train.py`), what that holds."""
     first, *more = simple.words or ("",)
-    if not (value := filled(unquoted(first), known)) or value == unquoted(first):
+    if not (value := expand(first, known)) or value == unquoted(first):
         yield simple
     else:
         yield from simple_commands(" ".join([value, *more]))
@@ -211,7 +212,7 @@ def _with_its_program(simple: SimpleCommand, known: Mapping[str, str]) -> Iterat
 
 def _launch(simple: SimpleCommand, known: Mapping[str, str]) -> UserLaunch | None:
     words = expanded(simple.words, known)
-    texts = [filled(unquoted(word), known) for word in words]
+    texts = [expand(word, known) for word in words]
     program, head = _launcher(texts)
     if program not in ONCE and program not in PER_NODE:
         return None

@@ -251,12 +251,16 @@ _LOSSES: Final = {
     "sudo": _Loss(keeps=frozenset({"-E", "--preserve-env"}), instead=_AS_YOURSELF),
     "doas": _Loss(instead=_AS_YOURSELF),
     "systemd-run": _Loss(instead="leave it out"),
-    "ssh": _Loss(instead=_ON_NODES),
-    "pdsh": _Loss(instead=_ON_NODES),
+    **dict.fromkeys(
+        ("ssh", "rsh", "pdsh", "clush", "ds_ssh", "pbsdsh", "blaunch", "qrsh"), _Loss(instead=_ON_NODES)
+    ),
+    "flux": _Loss(frozenset({"exec"}), instead=_ON_NODES),
+    "parallel": _Loss(by=frozenset({"-S", "--sshlogin", "--slf", "--sshloginfile"}), instead=_ON_NODES),
 }
 """By the manuals: env(1), bash(1), setpriv(1), su(1), apptainer-exec(1), docker-run(1), podman-run(1),
 udocker(1), enroot's start.md, ch-run(1), bwrap(1), nix(1), guix-shell(1), pixi-run, tox's pass_env, sudo(8),
-doas(1), systemd-run(1), ssh(1), pdsh(1). conda, uv and the like, sarus and shifter keep them."""
+doas(1), systemd-run(1), ssh(1), pdsh(1), clush(1), pbsdsh(1B), blaunch(1), qrsh(1), flux-exec(1),
+parallel(1). conda, uv and the like, sarus and shifter keep them."""
 
 
 def about_lost_variables(job: PreparedJob) -> Iterator[str]:
@@ -265,10 +269,11 @@ def about_lost_variables(job: PreparedJob) -> Iterator[str]:
         return
     for command in simple_commands(job.identity.command):
         for shown, instead in _losses(command):
-            yield (
-                f"`{shown}` starts the program without the variables of its task, so that each of the "
-                f"{job.placement.size} tasks would train alone; {instead}"
-            )
+            size = job.placement.size
+            lost = f"starts the program without the variables of its task, so that each of the {size} tasks"
+            if instead == _ON_NODES:
+                lost = f"starts the program on other nodes without ranks, and each of the {size} tasks runs it, so that all"
+            yield f"`{shown}` {lost} would train alone; {instead}"
 
 
 def _losses(command: SimpleCommand) -> Iterator[tuple[str, str]]:

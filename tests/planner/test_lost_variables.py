@@ -51,9 +51,30 @@ def test_what_loses_them(command: str, shown: str, instead: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("for h in $HOSTS; do ssh $h python t.py; done", "ssh"),
+        ("pdsh -w $NODES python t.py", "pdsh"),
+        ("clush -bw $NODES python t.py", "clush"),
+        ("pbsdsh -- python t.py", "pbsdsh"),
+        ("blaunch -z n1 python t.py", "blaunch"),
+        ("flux exec -r all python t.py", "flux exec"),
+        ("parallel --sshlogin $NODES python t.py ::: 1 2", "parallel --sshlogin"),
+    ],
+)
+def test_what_starts_programs_on_other_nodes(command: str, shown: str) -> None:
+    assert said(command, framework="pytorch") == [
+        f"`{shown}` starts the program on other nodes without ranks, and each of the 2 tasks runs it, so that all "
+        "would train alone; let hpcdist start the program on each node"
+    ]
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "env A=1 python t.py -i",
+        "parallel python t.py ::: 1 2",
+        "flux kvs get x; python t.py",
         "apptainer exec --nv --env A=1 x.sif python t.py",
         "podman run --env-host x python t.py",
         "conda run -n x python t.py",

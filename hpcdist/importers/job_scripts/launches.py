@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hpcdist.experiment.launch_line import UserLaunch
-from hpcdist.experiment.launch_options import ONCE, Option, by_kind
+from hpcdist.experiment.launch_options import ONCE, VARIABLES, Option, by_kind
 from hpcdist.experiment.shell_words import unquoted
 from hpcdist.importers.job_scripts.body import Statement, statements, text_of, without_redirections
 from hpcdist.importers.job_scripts.lines import (
@@ -480,6 +480,8 @@ def _kept(found: UserLaunch, around: Around) -> ScriptLaunch:
         raise UnsupportedLaunch(f"by {found.program}, which hpcdist does not replace here")
     _check_on_all(found, around)
     nodes = _values(found.options, *(option.name for option in found.options_of("nodes")))
+    names = [name for name, kind in VARIABLES.get(found.program, {}).items() if kind == "nodes"]
+    nodes = nodes or [around.values[name] for name in names if name in around.values]
     count = around.number(nodes[-1]) if nodes else 1
     if around.size.nodes > 1 and count not in (around.size.nodes, None):
         raise UnsupportedLaunch(f"in which {found.program} trains on one node")

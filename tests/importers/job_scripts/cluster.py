@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,8 +51,11 @@ def read(words: list[str], bare: set[str] = BARE) -> tuple[dict[str, str], list[
 
 
 def start(words: list[str], **variables: object) -> int:
-    """Run a program with further variables, and return its exit code."""
+    """Run a program with further variables, and return its exit code; one that does not exist is recorded."""
     own = {key: str(value) for key, value in variables.items()}
+    if shutil.which(words[0]) is None:
+        os.environ.update(own)
+        return record(Path(words[0]).name, words[1:])
     return subprocess.run(words, env=os.environ | own, check=False).returncode
 
 
@@ -190,6 +194,7 @@ PROGRAMS = {
     "module": quiet,
     "nvidia-smi": quiet,
     "accelerate": record,
+    "record_as": lambda _, words: record(words[0], words[1:]),
     "solver": record,
 }
 

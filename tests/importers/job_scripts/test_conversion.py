@@ -233,6 +233,7 @@ def test_each_shape_is_what_it_looks_like() -> None:
     assert {name: (data.get("framework"), data.get("backend")) for name, data in kinds.items()} == {
         "srun_python": ("pytorch", None),
         "srun_torchrun": ("pytorch", None),
+        "settings_in_their_order": ("pytorch", None),
         "arrays": ("pytorch", None),
         "loop_of_nodes": ("pytorch", None),
         "loop_by_ssh": ("pytorch", None),

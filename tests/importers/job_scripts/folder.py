@@ -1,0 +1,174 @@
+"""What the job scripts of a folder become: ``python -m tests.importers.job_scripts.folder DIR``, as root.
+
+A line for each script: what it is now, and whether the original and the rendered script start the same
+processes under the stand-ins of `cluster`. Both run as nobody, without a network, in a folder of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hpcdist.base.errors import HpcdistError
+from hpcdist.base.tree import Map
+from hpcdist.importers.job import ForeignJob
+from hpcdist.importers.job_scripts import document_of
+from hpcdist.importers.job_scripts.directives import SYSTEMS, Header
+from hpcdist.importers.job_scripts.size import JobSize, size_of
+from hpcdist.importers.reading import Reading
+from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
+from hpcdist.script.renderer import render
+from tests.importers.job_scripts import cluster
+
+_PROGRAM: Final = re.compile(
+    r"(?<![\w./-])(?:~|\$\{?\w+\}?)?(?:/[\w.${}+-]+)*/(python[\d.]*|torchrun|accelerate|deepspeed|mpirun)(?=[\s\"'])"
+)
+"""An interpreter or launcher by its path, which this machine does not have."""
+_BASH: Final = """
+module() { :; }; ml() { :; }; conda() { :; }; mamba() { :; }; spack() { :; }; sleep() { :; }; wget() { :; }
+curl() { :; }; git() { :; }; pip() { :; }; pip3() { :; }; nvidia-smi() { :; }; sbatch() { :; }; scancel() { :; }
+source() { if [ -r "$1" ]; then builtin source "$@"; fi; }
+cd() { builtin cd "$@" 2>/dev/null || :; }
+command_not_found_handle() { record_as "$@"; }
+"""
+_NOBODY: Final = 65534
+_SECONDS: Final = 60
+
+
+class Outcome(NamedTuple):
+    """What a script became, and how its processes compare: ``same``, ``none``, or what differs."""
+
+    kind: str
+    detail: str = ""
+    compared: str = ""
+
+
+def _size(text: str) -> JobSize:
+    document = document_of(text, "job.sh")
+    assert document is not None
+    header = Header(SYSTEMS[str(document.data["job_script"])], Reading(document.data), ForeignJob())
+    header.take()
+    return size_of(header)
+
+
+def _records(text: str, size: JobSize, programs: set[str]) -> list[tuple[str, ...]]:
+    """Return the words of the processes that a script starts, each once and in order."""
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        code = Path(cluster.__file__).read_text()
+        (work / "bin").mkdir()
+        for program in {*cluster.PROGRAMS, *programs, "record_as"}:
+            (work / "bin" / program).write_text(f"#!/usr/bin/python3 -SE\n{code}")
+            (work / "bin" / program).chmod(0o755)
+        (work / "job.sh").write_text(text)
+        (work / "env.sh").write_text(_BASH)
+        (work / "run").mkdir()
+        found = work / "run/record.jsonl"
+        for path in (work, work / "run"):
+            shutil.chown(path, _NOBODY)
+        subprocess.run(
+            ["unshare", "--net", "setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups",
+             "bash", "-c", "ulimit -t 30 -f 2000; exec timeout 40 bash ../job.sh"],
+            cwd=work / "run", env=_environment(work, size, found), check=False, timeout=_SECONDS,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=(Path(name) / "err").open("w"),
+        )  # fmt: skip
+        lines = found.read_text().splitlines() if found.exists() else []
+    return [_plain(json.loads(line)["words"], name) for line in lines]
+
+
+def _environment(work: Path, size: JobSize, found: Path) -> dict[str, str]:
+    total, cpus = str(size.nodes * size.tasks), str((size.cpus or size.tasks) // size.tasks)
+    return {
+        "PATH": f"{work}/bin:/usr/bin:/bin",
+        "HOME": str(work / "run"),
+        "BASH_ENV": str(work / "env.sh"),
+        "RECORD": str(found),
+        "NODES": " ".join(f"n{number + 1}" for number in range(size.nodes)),
+        "EACH": str(size.tasks),
+        "CPUS": cpus,
+        "GPUS": str(size.gpus),
+        "USER": "me",
+        "MODULES_CMD": "modulecmd",
+        "SLURM_JOB_ID": "42",
+        "SLURM_JOBID": "42",
+        "SLURM_JOB_NAME": "job",
+        "SLURM_SUBMIT_DIR": str(work / "run"),
+        "SLURM_JOB_NODELIST": f"n[1-{size.nodes}]",
+        "SLURM_NODELIST": f"n[1-{size.nodes}]",
+        "SLURM_JOB_NUM_NODES": str(size.nodes),
+        "SLURM_NNODES": str(size.nodes),
+        "SLURM_NTASKS": total,
+        "SLURM_NPROCS": total,
+        "SLURM_CPUS_PER_TASK": cpus,
+        "SLURM_GPUS_ON_NODE": str(size.gpus),
+        "SLURM_ARRAY_TASK_ID": "1",
+        "SLURM_ARRAY_JOB_ID": "42",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(size.gpus))),
+    }
+
+
+def _plain(words: list[str], folder: str) -> tuple[str, ...]:
+    """Return words without what differs on purpose: the folder, ``python -u``, times."""
+    own = [re.sub(r"\d{9,}|\d\d[:_-]\d\d[:_-]\d\d", "T", word.replace(folder, "")) for word in words]
+    return tuple(word for at, word in enumerate(own) if not (word == "-u" and at == 1))
+
+
+def _compared(text: str, made: Planned) -> str:
+    """Return how the processes of a script compare with those of the rendered one."""
+    size = _size(text)
+    before = _records(text, size, set())
+    if not before:
+        return "nothing ran"
+    programs = {words[0] for words in before}
+    after = _records(_PROGRAM.sub(r"\1", render(made.plan)), size, programs)
+    lost, more = Counter(before) - Counter(after), Counter(after) - Counter(before)
+    if not lost and not more:
+        return "same"
+    texts = [f"{sign}{count}x {' '.join(words)[:160]}" for sign, found in (("-", lost), ("+", more))
+             for words, count in [*found.items()][:2]]  # fmt: skip
+    return " | ".join(texts)
+
+
+def outcome(file: Path, site: str) -> Outcome:
+    """Return what a script becomes."""
+    text = _PROGRAM.sub(r"\1", file.read_text(errors="replace"))
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name) / "job.sh"
+        copy.write_text(text)
+        try:
+            made = plan_experiment(ExperimentOptions(str(copy), site=site))
+        except HpcdistError as error:
+            return Outcome("refused", str(error).splitlines()[0])
+    data = made.document.data
+    framework = str(data.get("framework", "")) if isinstance(data, Map) else ""
+    is_body = isinstance(data, Map) and data.get("backend") == "mpi"
+    kind = "body once" if is_body else framework or "one task"
+    why = next((note.message for note in made.plan.notes if "runs once, on the first node" in str(note)), "")
+    return Outcome(kind, why, _compared(text, made))
+
+
+def main(folder: str, site: str = "slurm") -> Iterator[str]:
+    """Yield the lines of the table, then its sums."""
+    kinds: Counter[str] = Counter()
+    for file in sorted(Path(folder).iterdir()):
+        try:
+            found = outcome(file, site)
+        except Exception as error:  # noqa: BLE001 - a crash is a row of the table
+            found = Outcome("crash", repr(error))
+        same = found.compared if found.compared in {"same", "nothing ran", ""} else "differs"
+        kinds[f"{found.kind}: {same}" if same else found.kind] += 1
+        yield "\t".join([file.name, *found])
+    yield from (f"{count:5} {kind}" for kind, count in kinds.most_common())
+
+
+if __name__ == "__main__":
+    for line in main(*sys.argv[1:]):
+        print(line, flush=True)
