@@ -7,6 +7,7 @@ search trials    a search over params: the values of each one; the trials that t
 replicas    replicas in rank order, on how many nodes, and their own commands
 problems remarks    errors; keys without effect
 shell_words    the words of a command, as bash splits them; the lines that set its shell up
+shell_variables    which variables differ between tasks, and which batch system sets them
 launch_options launch_line    commands that start processes themselves: options, the launch, its hosts
 sources    images by their names, and the repository of the code
 writing    an experiment as YAML

@@ -167,6 +167,15 @@ def user_launch(command: str, env: Mapping[str, str] | None = None) -> UserLaunc
     return max(similar, key=lambda launch: math.inf if launch.tasks is None else launch.tasks, default=None)
 
 
+def launch_in(experiment: Experiment) -> UserLaunch | None:
+    """Return the launch of an experiment's command; with ``backend: mpi`` any command runs once."""
+    env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
+    launch = user_launch(experiment.run.command, env)
+    if experiment.backend == "mpi" and not (launch and launch.runs == "once"):
+        return UNSPECIFIED
+    return launch
+
+
 def launches(command: str, env: Mapping[str, str]) -> Iterator[UserLaunch]:
     """Yield the launches of a command; ``env``: the variables that are set before it."""
     return (launch for _, launch in launches_of(command, env) if launch and not launch.within)
@@ -237,9 +246,9 @@ def _launcher(words: Sequence[str]) -> tuple[str, int]:
         return "", 0
     name = words[0].rsplit("/", 1)[-1]
     if found := _WHICH.fullmatch(words[0]):
-        name = found[1]
+        name = found[1] or found[2]
     elif name.startswith("python") and (found := _WHICH.fullmatch("".join(words[1:2]))):
-        called, count = _launcher([found[1], *words[2:]])
+        called, count = _launcher([found[1] or found[2], *words[2:]])
         return called, count + 1 if called else 0
     if name.startswith("python") or is_computed(name):
         return _module(words)

@@ -294,7 +294,7 @@ VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
 src/llamafactory/cli.py; https://github.com/bytedance/byteps, docs/env.md)."""
 
 PER_NODE: Final[Mapping[str, Mapping[str, str]]] = {
-    **dict.fromkeys(VARIABLES, {}),
+    **{program: {} for program in VARIABLES},
     "axolotl train": {},
     **dict.fromkeys(TORCH_LAUNCHERS, _TORCHRUN),
     "accelerate launch": _ACCELERATE,

@@ -12,7 +12,7 @@ from hpcdist.base.errors import Path, Problem
 from hpcdist.base.fields import Model
 from hpcdist.base.units import Memory
 from hpcdist.base.words import join_commands
-from hpcdist.experiment.launch_line import user_launch
+from hpcdist.experiment.launch_line import launch_in
 from hpcdist.experiment.model import Experiment, ReplicaEntry, Replicas, Resources
 from hpcdist.experiment.program import MOST_COUNT, choosing
 from hpcdist.experiment.shell_words import with_start
@@ -249,8 +249,7 @@ def _listed(experiment: Experiment) -> str:
 
 def _spread_problems(experiment: Experiment, counts: NodeCounts, total: int) -> Iterator[Problem]:
     """Yield a problem where the command starts the processes of a node, and so each replica needs its own."""
-    env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
-    launch = user_launch(experiment.run.command, env)
+    launch = launch_in(experiment)
     alone = counts.nodes in (None, total) and counts.per_node in (None, 1)
     if launch and launch.runs == "per_node" and not alone:
         message = f"{launch.program} starts the processes of a node itself: each replica has one of its own"

@@ -1,4 +1,4 @@
-"""Variables and substitutions of a shell that are not the same in all tasks of a job: one table for all readers.
+"""Variables and substitutions of a shell that are not the same in all tasks of a job.
 
 Sources: sbatch(1) and srun(1), "OUTPUT ENVIRONMENT VARIABLES", qsub(1B), bsub(1), submit(1) of Grid Engine,
 flux-environment(7), bash(1), "Shell Variables", mpirun(1), torchrun's documentation.

@@ -38,8 +38,9 @@ _MOUNTS: Final = frozenset({
     "--scratch", "-o", "--overlay", "--mount", "--network", "--app",
 })  # fmt: skip
 _OF_DOCKER: Final = frozenset({
-    "-v", "--volume", "-e", "--env", "--env-file", "-w", "--workdir", "--name", "--network", "--net", "--shm-size",
-    "--ipc", "--gpus", "--mount", "--device", "-u", "--user", "--ulimit", "--security-opt", "--cap-add",
+    "-v", "--volume", "-e", "--env", "--env-file", "-w", "--workdir", "--name", "--network", "--net",
+    "--shm-size", "--ipc", "--gpus", "--mount", "--device", "-u", "--user", "--ulimit", "--security-opt",
+    "--cap-add",
 })  # fmt: skip
 _RUNNERS: Final = {
     **dict.fromkeys((("conda", "run"), ("mamba", "run"), ("micromamba", "run")), (_ENVIRONMENT, 0)),

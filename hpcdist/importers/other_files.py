@@ -53,6 +53,9 @@ _PROGRAMS: Final = (
           "convert it by `jupyter nbconvert --to script {file}`, and write an experiment "
           "that starts that: `hpcdist init --command {command}`", text=r'\A\s*\{\s*"cells"\s*:\s*\[',
           keys="cells nbformat", names="*.ipynb", command="python {stem}.py"),
+    _Kind("a job script whose first line is not `#!/bin/bash`",
+          "write that line first: sbatch refuses it as it is",
+          r"\A(?!#!|#SBATCH)(?:[ \t]*(?:#.*)?\n)+?#SBATCH[ \t]+-"),
     _Kind("a job script of Slurm", _JOB.format(submit="sbatch"), r"\A#(!.*\n[^\0]*^#)?SBATCH\b",
           names="*.sbatch *.slurm"),
     _Kind("a job script of PBS", _JOB.format(submit="qsub"), r"\A#(!.*\n[^\0]*^#)?PBS\b", names="*.pbs"),

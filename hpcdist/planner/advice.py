@@ -272,7 +272,7 @@ def about_lost_variables(job: PreparedJob) -> Iterator[str]:
             size = job.placement.size
             lost = f"starts the program without the variables of its task, so that each of the {size} tasks"
             if instead == _ON_NODES:
-                lost = f"starts the program on other nodes without ranks, and each of the {size} tasks runs it, so that all"
+                lost = f"starts the program on other nodes, in each of the {size} tasks, so that all"
             yield f"`{shown}` {lost} would train alone; {instead}"
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from hpcdist.base.errors import PlanError, Problem, did_you_mean
-from hpcdist.experiment.launch_line import UNSPECIFIED, UserLaunch, user_launch
+from hpcdist.experiment.launch_line import UserLaunch, launch_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import Block, blocks, own_commands
 from hpcdist.layers.frameworks import framework_of
@@ -57,10 +57,7 @@ class LaunchChoice(NamedTuple):
 
 def launch_request(experiment: Experiment) -> LaunchRequest:
     """Return what the experiment requires of the launch."""
-    env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
-    launch = user_launch(experiment.run.command, env)
-    if experiment.backend == "mpi" and launch is None:
-        launch = UNSPECIFIED
+    launch = launch_in(experiment)
     framework = framework_of(experiment)
     topology = framework.topology(experiment)
     if launch and launch.runs == "per_node":

@@ -92,7 +92,7 @@ def corrected(launch: UserLaunch, corrections: Sequence[Correction]) -> str:
 
 
 def advice_for_all(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
-    """Yield what is wrong with the launches of a command on every node; with conditions, with this one only."""
+    """Yield what is wrong with the launches on every node; of a command with conditions, with this one."""
     found = [launch]
     if not _CONDITIONS.search(job.identity.command):
         env = {item.name: item.value for item in job.environment.variables if not item.shell}
@@ -120,8 +120,8 @@ def about_ray(job: PreparedJob) -> Iterator[str]:
     for simple in simple_commands(command):
         if [unquoted(word) for word in simple.words[:2]] == ["ray", "start"] and "--head" in simple.words:
             yield (
-                f"each of the {size} tasks runs `ray start --head`, so that each is a cluster of its own; write "
-                "`framework: ray` and the program alone, and hpcdist starts Ray on all nodes"
+                f"each of the {size} tasks runs `ray start --head`, so that each is a cluster of its own; "
+                "write `framework: ray` and the program alone, and hpcdist starts Ray on all nodes"
             )
             return
 

@@ -20,7 +20,7 @@ from hpcdist.base.errors import (
     located,
 )
 from hpcdist.base.tree import Document, value_at
-from hpcdist.experiment.launch_line import user_launch
+from hpcdist.experiment.launch_line import launch_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import NODES, PER_NODE, replica_count, workers_on
 from hpcdist.experiment.shell_words import unquoted
@@ -141,8 +141,7 @@ def _problems(base: Planned) -> Iterator[Problem]:
 
 def _of_launch(experiment: Experiment) -> Iterator[Problem]:
     """Yield the numbers that the user's own launch fixes."""
-    env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
-    launch = user_launch(experiment.run.command, env)
+    launch = launch_in(experiment)
     if launch is None:
         return
     for option in launch.options_of("np", "nodes"):

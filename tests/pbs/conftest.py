@@ -105,7 +105,8 @@ def person(tmp_path: Path) -> Iterator[Person]:
         "PYTHONPATH": str(CHECKOUT),
     }
     yield Person(work, environment)
-    assert written(spool) == ""
+    told = written(spool)
+    assert not told, told
 
 
 def written(spool: Path) -> str:

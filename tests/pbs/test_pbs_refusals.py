@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.cluster import CHECKOUT
+from tests.slurm.process import until
 
 from .conftest import FAKES, Person, machine
 
@@ -149,6 +150,9 @@ def test_on_the_command_line_a_wrong_option_has_another_code(person: Person) -> 
 def test_what_this_pbs_takes_in_silence(person: Person, line: str) -> None:
     done = person.run("qsub", person.script(f"#PBS {line}", "true"))
     assert (done.returncode, done.stderr) == (0, "")
+    if "walltime" in line:
+        shown = ("qstat", "-x", "-f", "-F", "dsv", done.stdout.strip())
+        until(lambda: "|job_state=F|" in person.run(*shown).stdout, "the end of the job")
 
 
 def test_it_refuses_no_golden_script(tmp_path: Path) -> None:

@@ -346,3 +346,12 @@ def test_variables_of_another_batch_system(wording: Wording) -> None:
 def test_variables_that_the_command_sets_itself() -> None:
     own = "NSLOTS=4\nexport PBS_ARRAY_INDEX=$SLURM_ARRAY_TASK_ID\n./a $NSLOTS $PBS_ARRAY_INDEX"
     assert warnings_of(of(own, replicas=1)) == ()
+
+
+def test_a_command_that_starts_everything_runs_once_whatever_it_holds() -> None:
+    command = "go() {\n  torchrun --nproc_per_node 4 t.py\n}\ngo"
+    plan = planned(
+        TESTBED, framework="mpi", backend="mpi", run={"cmd": command},
+        environment=environment(1, each=resources(cpu=16, gpu=4)), batch={"walltime": "1h"},
+    )  # fmt: skip
+    assert (plan.launch.mode, plan.launch.by_user) == ("once", True)

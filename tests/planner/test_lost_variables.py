@@ -63,10 +63,10 @@ def test_what_loses_them(command: str, shown: str, instead: str) -> None:
     ],
 )
 def test_what_starts_programs_on_other_nodes(command: str, shown: str) -> None:
-    assert said(command, framework="pytorch") == [
-        f"`{shown}` starts the program on other nodes without ranks, and each of the 2 tasks runs it, so that all "
-        "would train alone; let hpcdist start the program on each node"
-    ]
+    text = (
+        f"`{shown}` starts the program on other nodes, in each of the 2 tasks, so that all would train alone"
+    )
+    assert said(command, framework="pytorch") == [f"{text}; let hpcdist start the program on each node"]
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,12 @@ def test_trials_of_a_node_that_crashes_and_of_a_requeued_job_run_again(user: Use
     assert user.json("sweep", "status", "lost-1")["states"] == {"completed": 16}
     assert events(user, "lost-1", "ended") == list(range(1, 17))
     again = events(user, "lost-1", "returned")
-    assert len(again) >= 4
-    assert sorted([*range(1, 17), *again]) == events(user, "lost-1", "started")
+    assert len({*again}) >= 4
+    # A worker that is killed between its event and the return itself leaves an event for its successor, too.
+    claims = (user.directory / "runs" / "lost-1" / "claims").glob("[0-9]*.[0-9]*")
+    started = sorted(int(claim.name.partition(".")[0]) for claim in claims)
+    assert started == events(user, "lost-1", "started")
+    assert {trial for trial in started if started.count(trial) > 1} == {*again}
     assert list(overlaps([span for own in spans(user, "lost-1").values() for span in own])) == []
 
 

@@ -308,7 +308,7 @@ _DEFAULT: Final = re.compile(r"\$\{(\w+):?=([^{}]*(?:\{\w+\})?[^{}]*)\}")
 
 def _value(text: str) -> str:
     """Return the text of an assignment without quotes; in double quotes, expansions stay as they are."""
-    joined = text.replace("\\\n", " ")
+    joined = text.replace("\\\n", "")
     if re.fullmatch(r'"(?:[^"\\]|\\.)*"', joined, re.DOTALL):
         return re.sub(r'\\(["\\])', r"\1", joined[1:-1])
     return joined if joined.startswith("(") else unquoted(joined)

@@ -45,7 +45,9 @@ _ACTIVATES: Final = re.compile(
 )
 """Lines that activate an environment of Python; its packages may set ``_OF_ENVIRONMENTS``."""
 _PATH: Final = re.compile(r"PATH$")
-_OF_ENVIRONMENTS: Final = re.compile(r"(?:HOME|ROOT|PREFIX|DIR|DATA|FLAGS|_LIB|_INCLUDE)$|^(?:CC|CXX|FC|F77|LD|AR|MPICC)$")
+_OF_ENVIRONMENTS: Final = re.compile(
+    r"(?:HOME|ROOT|PREFIX|DIR|DATA|FLAGS|_LIB|_INCLUDE)$|^(?:CC|CXX|FC|F77|LD|AR|MPICC)$"
+)
 _MODULES: Final = {"load": "", "add": "", "unload": "-", "rm": "-", "del": "-"}
 _ADDRESS: Final = re.compile(
     r"scontrol|hostname|NODELIST|LAUNCH_NODE_IPADDR|(?:nodes?|hosts?)\w*\[0\]|PBS_NODEFILE|LSB_\w*HOST",
@@ -142,7 +144,12 @@ class Body:
         try:
             self._convert()
         except UnsupportedLaunch as why:
-            self.keep(str(why))
+            is_alone = self.size.nodes * self.size.tasks == 1
+            once = (launch for one in self.found for launch in user_launches(one, self.values))
+            if is_alone and not any(launch.runs == "once" for launch in once):
+                self._single()
+            else:
+                self.keep(str(why))
 
     def _warn_of_arguments(self) -> None:
         """Warn that a script which takes arguments gets none."""
@@ -280,7 +287,9 @@ class Body:
         if statement.background:
             raise UnsupportedLaunch("after a program in the background")
         modules = _modules(statement)
-        is_first = not (self.reads_profile or any(map(_sets_path, self.lines)) or any(map(_PATH.search, self.env)))
+        is_first = not (
+            self.reads_profile or any(map(_sets_path, self.lines)) or any(map(_PATH.search, self.env))
+        )
         if statement.is_comment or (modules and not is_first):
             self.lines.append(statement)
         elif modules:
@@ -468,7 +477,9 @@ class Body:
     def _with_setup(self, steps: Sequence[Statement], lines: Sequence[Statement]) -> list[Statement]:
         """Return steps behind the lines that set their shell up, if they need them."""
         programs = {name for one in steps if not one.is_comment for name in one.programs}
-        needed = not programs <= _SAYS or any(re.search(r">|<|\$\(|`", one.text) for one in steps if not one.is_comment)
+        needed = not programs <= _SAYS or any(
+            re.search(r">|<|\$\(|`", one.text) for one in steps if not one.is_comment
+        )
         names = {name for one in steps for name in one.names}
         kept: list[Statement] = []
         for statement in reversed(self.found):

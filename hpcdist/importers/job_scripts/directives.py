@@ -262,7 +262,9 @@ class Header:
 
     def _take(self, one: ScriptOption, *path: str | int) -> None:
         target, _, rest = (one.row.target if one.row else "raw").partition(" ")
-        if target == "size":
+        if one.value == "" and one.row and one.row.value and target != "-":
+            self.read.warn(*path, why=f"{one.written} is not kept: it has no value")
+        elif target == "size":
             self.size[rest] = Sourced(one.value if one.value is not None else "", path)
         elif target == "-":
             if rest:
@@ -391,9 +393,12 @@ def _output(header: Header, one: ScriptOption, *path: str | int) -> None:
     unknown = re.search(r"%(?![jAaxu])|[$~{]", text) or not text or text.endswith("/")
     if unknown or ("%a" in text and not is_array) or (is_array and not re.search("%[aj]", text)):
         raise ValueError("the output is in the folder of the run, where `hpcdist logs` finds it")
-    if one.row and header.job.settings.get("batch.output", Sourced("", ())).value == text:
-        return  # both streams in one file, as without --error
-    header.job.set(one.row.target if one.row else "batch.output", text, *path)
+    key = one.row.target if one.row else "batch.output"
+    other = "batch.error" if key == "batch.output" else "batch.output"
+    if header.job.settings.get(other, Sourced("", ())).value == text:  # both streams in one file
+        del header.job.settings[other]
+        key = "batch.output"
+    header.job.set(key, text, *path)
 
 
 def _exclude(header: Header, one: ScriptOption, *path: str | int) -> None:

@@ -144,7 +144,7 @@ def _is_helper(launch: UserLaunch) -> bool:
 
 def joined(text: str) -> str:
     """Return a text without its joined lines."""
-    return text.replace("\\\n", "  ")
+    return text.replace("\\\n", "")
 
 
 def inlined_words(words: list[PlacedWord], around: Around) -> list[str]:
@@ -204,7 +204,7 @@ def unescaped(word: str) -> str:
     """Return the text that ``bash -c`` gets; what the outer shell expands stays."""
     if word[:1] != '"':
         return unquoted(word)
-    return re.sub(r'\\([$"`\\])', r"\1", word[1:-1]).replace("\\\n", " ")
+    return re.sub(r'\\([$"`\\])', r"\1", word[1:-1]).replace("\\\n", "")
 
 
 _HERE: Final = r"\$\(\s*(?:hostname|scontrol)[^()]*\)|`hostname[^`]*`|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b\}?"

@@ -45,6 +45,10 @@ def size_of(header: Header) -> JobSize:
         nodes = -(-tasks // each)
     elif nodes is None:
         _check_one_node(header, tasks or 1)
+    elif tasks and tasks < nodes and header.system.name == "slurm":
+        why = f"{tasks} task{'s' * (tasks > 1)} cannot run on {nodes} nodes: Slurm gives the job {tasks}"
+        header.read.warn(*header.size["nodes"].source, why=why)
+        nodes = tasks
     nodes, total = nodes or 1, number("gpus")
     gpus = number("gpus_per_node") or -(-(total or 0) // nodes)
     if tasks and (each is None or tasks < nodes * each):

@@ -188,6 +188,7 @@ PROGRAMS = {
     "torchrun": torchrun,
     "deepspeed": deepspeed,
     "python": python,
+    "python3": python,
     "scontrol": scontrol,
     "hostname": hostname,
     "ssh": ssh,

@@ -256,6 +256,25 @@ def test_the_whole_body_of_several_launch_lines_is_kept() -> None:
     ).rstrip("\n")
 
 
+def test_a_body_of_one_task_that_is_not_clear_stays_its_command() -> None:
+    body = "go() {\n  torchrun --nproc_per_node 4 t.py\n}\ngo"
+    found = read(f"#!/bin/bash\n#SBATCH --gpus-per-node=4\n{body}")
+    assert found == (
+        {"environment": {"resources": {"gpu": {"requests": 4}}}, "run": {"cmd": body}},
+        [],
+    )
+
+
+def test_joined_lines_have_no_blank_between_them() -> None:
+    line = 'srun bash -c "python t.py --a \\\n --b=\\\nc"'
+    assert command_of(f"{HEAD}{line}") == "python t.py --a  --b=c"
+
+
+def test_a_launcher_that_is_found_by_which() -> None:
+    line = "srun python `which torchrun` --nnodes 2 --nproc_per_node 4 t.py"
+    assert read(f"{HEAD}{line}").data["framework"] == "pytorch"
+
+
 def test_what_only_the_job_knows() -> None:
     mounts = "srun --container-image=a.sqsh --container-mounts=$DIR:/x,$HOME:/h python t.py"
     known = read(f"{HEAD}DIR=/data\n{mounts}").data

@@ -106,6 +106,29 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "12:9: `--mem=4G` has no effect: it stands behind the first command, where Slurm reads no directive",
         ],
     ),
+    "fewer tasks than nodes, no value, one file": (
+        headed(
+            "slurm",
+            "--nodes=4 --ntasks=1",
+            "--account=",
+            "--error=a-%j.out",
+            "--output=a-%j.out",
+            body="./solver",
+        ),
+        {"batch": {"output": "a-%j.out"}, "run": {"cmd": "./solver"}},
+        [
+            "3:9: --account= is not kept: it has no value",
+            "2:9: 1 task cannot run on 4 nodes: Slurm gives the job 1",
+        ],
+    ),
+    "what flux batch lacks": (
+        headed("flux", "--gpus-per-task=1", "--priority=16", body="./solver"),
+        {"run": {"cmd": "./solver"}},
+        [
+            "2:8: --gpus-per-task=1 has no effect: `flux batch` has no such option",
+            "3:8: --priority=16 has no effect: `flux batch` has no such option",
+        ],
+    ),
     "pbs": (
         headed(
             "pbs",

@@ -422,7 +422,8 @@ def ended(number: str, record: Record, process: subprocess.Popen[bytes]) -> int:
 
     What outlives the script has until then, too (OpenPBS 23.06.06 was seen to give it its kill_delay, 10 s).
     """
-    parts = [int(part) for part in record["resources"].get("walltime", "100000000").split(":")]
+    whole = record["resources"].get("walltime", "100000000").partition(".")[0]  # as decode_time of OpenPBS
+    parts = [int(part) for part in whole.split(":")]
     limit = sum(part * 60**power for power, part in enumerate(reversed(parts)))
     began, told, over = time.monotonic(), 0.0, False
     while process.poll() is None:
