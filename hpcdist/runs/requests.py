@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from hpcdist.base import resources
 from hpcdist.base.command import Runner
 from hpcdist.base.errors import ConfigError, Problem, located
 from hpcdist.experiment.model import Experiment
+from hpcdist.importers.job_scripts import document_of
 from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
 from hpcdist.runs import code_record, copying, elements
 from hpcdist.runs.code_copy import LIMIT, Choice, CodeResult, prepare
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.submission import SubmitRequest
+from hpcdist.schedulers.base import RUN_DIR
 from hpcdist.script import runtime, trial_table
 from hpcdist.script.renderer import files_of_job
 
@@ -69,6 +73,32 @@ def of(
         mark=mark,
         file=_file(made) if text in ("", made.document.text) else "",
     )
+
+
+def as_it_is(made: Planned, options: ExperimentOptions, runner: Runner) -> SubmitRequest:
+    """Return the request that submits the user's own job script of Slurm, unchanged.
+
+    Its output goes to the run's folder, by options of sbatch; nothing else is recorded.
+
+    Raises:
+        ConfigError: if the file is no such script.
+    """
+    text, plan = made.document.text, made.plan
+    document = document_of(text, made.document.file)
+    if not document or plan.identity.scheduler != "slurm" or document.data["job_script"] != "slurm":
+        message = "--as-is submits a job script of Slurm, on a site with Slurm"
+        raise ConfigError(Problem(message, hint="`--from job_body` keeps the body of any other script"))
+    name = "job-%a.out" if plan.request.array else "job.out"  # as `hpcdist logs` finds them
+    streams = tuple(f"--{stream}={RUN_DIR}/logs/{name}" for stream in ("output", "error"))
+    request = replace(plan.request, submit_options=streams)
+    usual = of(made._replace(plan=replace(plan, request=request)), options, runner, mark="as it is")
+
+    def files(directory: RunDirectory) -> Mapping[str, str]:
+        found = {**usual.files(directory), "job.sh": text}
+        own = {name: text for name, text in found.items() if name in {"plan.json", "job.sh", "setup.sh"}}
+        return {**found, "job.sum": runtime.listed(own)}
+
+    return usual._replace(files=files)
 
 
 def _file(made: Planned) -> str:

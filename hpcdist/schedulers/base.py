@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from hpcdist.base.command import Command, Completed, Runner
 from hpcdist.base.errors import Problem, SchedulerError
@@ -40,6 +40,10 @@ class Installation(NamedTuple):
     def is_confirmed_by(self, completed: Completed) -> bool:
         """Return whether the command's output does not deny it: a missing program denies nothing."""
         return completed.missing or not any(text in completed.stderr for text in self.denials)
+
+
+RUN_DIR: Final = "{run}"
+"""The run directory in an option of a submission, which is stored before that exists."""
 
 
 class Submission(NamedTuple):

@@ -1,4 +1,4 @@
-"""Job files of other tools, submitted as they stand on the real Slurm: their programs train and know all.
+"""Job files of other tools, and job scripts, submitted as they stand on the real Slurm.
 
 The two that say how processes are started: by an mpirun of the file's own, and by torchrun. What becomes of
 the others is compared in ``tests/cli/test_import_job_files.py``.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.importers.job_files import FILES
+from tests.slurm.process import until
 from tests.slurm.test_containers import user as boxed  # noqa: F401 - the fixture of a user with Apptainer
 from tests.slurm.test_containers import write_runscript
 from tests.slurm.users import User
@@ -97,3 +98,32 @@ def test_a_file_without_a_command_runs_the_program_of_its_image(boxed: User) -> 
     log = trained(boxed, "ddp.yml", "--site=./boxed.yaml")
     assert "2 tasks by srun, 2 nodes: n1 n2 " in log
     assert [f"{rank}: rank {rank} of 2, inside: --steps=20" in log for rank in range(2)] == [True, True]
+
+
+OWN = """#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --time=5 --comment=mine
+#SBATCH --output=mine-%j.txt
+srun bash -c 'echo "$SLURM_PROCID of $SLURM_NTASKS"' | sort
+exit 3
+"""
+
+
+def test_a_script_that_is_submitted_as_it_is_has_a_run(user: User) -> None:
+    script = user.directory / "own.sh"
+    script.write_text(OWN)
+    done = user.hpcdist("submit", "own.sh", "--as-is", "--wait")
+    [record] = user.json("status", "own-1")
+    assert (done.returncode, record["state"], record["exit_code"]) == (3, "failed", 3), done.stderr
+    assert user.hpcdist("logs", "own-1").stdout == "0 of 2\n1 of 2\n"
+    assert (user.directory / "runs" / "own-1" / "job.sh").read_text() == OWN
+    assert not [*user.directory.glob("mine-*")]
+
+
+def test_a_script_that_is_submitted_as_it_is_can_be_cancelled(user: User) -> None:
+    script = user.directory / "long.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --time=5\necho begins\nsleep 300\n")
+    assert user.hpcdist("submit", "long.sh", "--as-is").returncode == 0
+    until(lambda: user.json("status", "long-1")[0]["state"] == "running", "the job to run")
+    assert user.hpcdist("cancel", "long-1").returncode == 0
+    assert user.hpcdist("wait", "long-1").returncode != 0
+    assert user.json("status", "long-1")[0]["state"] == "cancelled"

@@ -44,11 +44,12 @@ from hpcdist.script import runtime
 @click.option(
     "--again", is_flag=True, help="Submit even if an earlier submission of this experiment was interrupted."
 )
+@click.option("--as-is", is_flag=True, help="Submit a job script of Slurm unchanged, and keep a run of it.")
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context, options: ExperimentOptions, runs_dir: Path, following: bool, waiting: bool,
-    dry_run: bool, again: bool, json: bool,
+    dry_run: bool, again: bool, as_is: bool, json: bool,
 ) -> None:  # fmt: skip
     """Submit an experiment as a batch job."""
     if following and json:
@@ -61,10 +62,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         found = pipeline.submit(options, document, runs_dir, again=again, dry_run=dry_run, json=json)
         ctx.exit(pipeline.wait_for(found) if waiting else 0)
     remote = remote_or_here(options)
-    made = planned(options, document, runs_dir=runs_dir, saves=not dry_run)
+    made = planned(options, document, runs_dir=runs_dir, saves=not dry_run, shown=not as_is)
     print_unparsed(made)
     services = runs.services()
-    request = requests.of(made, options, services.runner)
+    make = requests.as_it_is if as_is else requests.of
+    request = make(made, options, services.runner)
     if dry_run:
         prepare = functools.partial(requests.prepared_code, made, runner=services.runner, dry=True)
         request = request._replace(code=prepare)

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.base.command import Command, Completed, Runner
 from hpcdist.base.errors import SchedulerError
 from hpcdist.schedulers import INSTALLATIONS, answers, hostlist
-from hpcdist.schedulers.base import ArrayLimit, BatchSystem, LibraryStatus, NodeRequest, Query, Submission
+from hpcdist.schedulers.base import (
+    RUN_DIR,
+    ArrayLimit,
+    BatchSystem,
+    LibraryStatus,
+    NodeRequest,
+    Query,
+    Submission,
+)
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm import queries
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
@@ -136,7 +144,9 @@ class Slurm(BatchSystem):
         comment = f"--comment=hpcdist:{submission.token}"
         ids = ":".join(job.partition(";")[0] for job in submission.after)
         after = (f"--dependency=afterany:{ids}",) if ids else ()
-        words = ("sbatch", "--parsable", comment, *after, submission.script)
+        folder = submission.directory.replace("%", "%%")
+        own = (option.replace(RUN_DIR, folder) for option in submission.options)
+        words = ("sbatch", "--parsable", comment, *after, *own, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
