@@ -59,7 +59,9 @@ _OF_ADDRESS: Final = re.compile(
 _LIST: Final = re.compile(
     r"scontrol show hostnames?(?!.*(?:head|\[0\]|\bsed|awk|cut))|^\(", re.IGNORECASE | re.DOTALL
 )
-_PORT: Final = re.compile(r"(?:(?:master|main|rdzv|dist|head|coord\w*|ddp|torch)\w*_)?port", re.IGNORECASE)
+_PORT: Final = re.compile(
+    r"(?:(?:master|main|rdzv|dist|head|coord\w*|ddp|torch)\w*_)?port(?:_?num(?:ber)?)?", re.IGNORECASE
+)
 _OF_RANKS: Final = frozenset(
     {"WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"}
 )
@@ -133,6 +135,7 @@ class Body:
         nodes, tasks, gpus = self.size.nodes, self.size.tasks, self.size.gpus or 1
         numbers = dict.fromkeys(_OF_NODES, nodes) | dict.fromkeys(_OF_ALL_TASKS, nodes * tasks)
         numbers |= dict.fromkeys(_OF_TASKS, tasks) | dict.fromkeys(_OF_GPUS, gpus)
+        numbers |= {"SLURM_GPUS": nodes * gpus} if "gpus" in self.header.size else {}
         numbers |= {"SLURM_CPUS_PER_TASK": self.size.cpus // tasks} if self.size.cpus else {}
         known = {name: str(number) for name, number in numbers.items()}
         texts = texts_in(self.found)
@@ -200,7 +203,8 @@ class Body:
                 text = text[: one.at] + text[one.at + len(one.text) :].lstrip(" ;\n")
         self.job.roles["master"] = self._role(None)
         self._put_modules()
-        self._put_command(text.strip(), self._first())
+        lines = [*self._counts(text), *self._counts_of_tasks(text)]
+        self._put_command("\n".join([*lines, text.strip()]), self._first())
 
     def _first(self) -> Statement:
         return next((one for one in self.found if not one.is_comment), Statement("", 0))
@@ -457,6 +461,14 @@ class Body:
         given = any("gpus-per-node" in directive for _, directive in self.read.items("directives"))
         if given and "SLURM_GPUS_PER_NODE" in _names(text):
             yield f"SLURM_GPUS_PER_NODE={self.size.gpus}"
+
+    def _counts_of_tasks(self, text: str) -> Iterator[str]:
+        """Yield lines for the numbers of a job of several tasks whose body is one program here."""
+        tasks = self.size.tasks if self.header.system.name == "slurm" else 1
+        counts = dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"), tasks)
+        counts |= {"SLURM_CPUS_PER_TASK": self.size.cpus // tasks} if self.size.cpus else {}
+        names = _names(text) if tasks > 1 else set()
+        yield from (f"{name}={count}" for name, count in counts.items() if name in names)
 
     def _put_steps(self, lines: Sequence[Statement], after: Sequence[Statement]) -> None:
         """Put what runs once, before and after the tasks."""

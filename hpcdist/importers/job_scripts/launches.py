@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hpcdist.experiment.launch_line import UserLaunch
-from hpcdist.experiment.launch_options import ONCE, VARIABLES, Option, by_kind
+from hpcdist.experiment.launch_options import MPI_LAUNCHERS, ONCE, VARIABLES, Option, by_kind
 from hpcdist.experiment.shell_words import unquoted
 from hpcdist.importers.job_scripts.body import Statement, statements, text_of, without_redirections
 from hpcdist.importers.job_scripts.lines import (
@@ -46,7 +46,7 @@ _SRUN: Final = by_kind(
         jobid w nodelist J job-name A account p partition t time m distribution mem mem-per-cpu mem-per-gpu
         no-kill k O overcommit s oversubscribe o output e error i input propagate pty E preserve-env qos q
         constraint C comment reservation gpus G F nodefile threads-per-core auto-resume
-        container-remap-root container-mount-home container-name container-writable container-readonly g
+        resv-ports container-remap-root container-mount-home container-name container-writable container-readonly g
         label-io no-container-mount-home no-container-remap-root no-container-entrypoint""",
 )
 """What becomes of each option of srun; ``dropped``: hpcdist's own launch replaces it, or the job has it."""
@@ -119,6 +119,11 @@ def _of_words(words: list[str], around: Around) -> ScriptLaunch:
     found = launches_in(words)
     if not found:
         return ScriptLaunch(1, " ".join([*assigned, *words]))
+    if found[0].before and found[0].program in {"srun", *MPI_LAUNCHERS}:  # which is not around the tasks
+        wrapper, words = " ".join(found[0].before), [*found[0].words]
+        launch = _of_words(words, around)
+        launch.dropped.append(wrapper)
+        return launch
     read = _kept if found[0].before else _OF.get(found[0].program, _kept)
     launch = read(found[0], around)
     if read is _kept or (launch.own_ranks and launch.program == " ".join(found[0].words)):
@@ -223,18 +228,23 @@ def _started(words: list[str], around: Around) -> ScriptLaunch:
         return _of_shell(words[flag + 1], around)
     launch = _of_words(words, around)
     launch.program = with_meeting(launch.program) if launch.own_ranks else launch.program
-    if not launch.before and (wrong := differing(launch.program)):
-        raise UnsupportedLaunch(f"in which the job script expands {wrong}, once for all tasks")
+    if not launch.before:
+        _check_expanded(launch.program, around)
     return launch
+
+
+def _check_expanded(text: str, around: Around) -> None:
+    """Refuse a text whose expansion by the job script is not that of each task."""
+    if around.size.nodes * around.size.tasks > 1 and (wrong := differing(text)):
+        raise UnsupportedLaunch(f"in which the job script expands {wrong}, once for all tasks")
 
 
 def _of_shell(word: str, around: Around) -> ScriptLaunch:
     """Return what the text of ``bash -c`` starts: lines that set its shell up, and one command."""
     whole = f"bash -c {word}"
     if word[:1] == '"':
-        word = inlined_text(word, around)
-        if wrong := differing(re.sub(r"\\.", "", word, flags=re.DOTALL)):
-            raise UnsupportedLaunch(f"in which the job script expands {wrong}, once for all tasks")
+        word = with_meeting(inlined_text(word, around))
+        _check_expanded(re.sub(r"\\.", "", word, flags=re.DOTALL), around)
     text = unescaped(word)
     found = [one for one in statements(text) if not one.is_comment]
     if word[:1] == '"' and has_quotes_inside(word, around):
@@ -476,7 +486,8 @@ def _deepspeed(found: UserLaunch, around: Around) -> ScriptLaunch:
 
 def _kept(found: UserLaunch, around: Around) -> ScriptLaunch:
     """Return a launcher of one node that stays in the command, once on each node."""
-    if found.runs == "once":
+    is_alone = around.size.nodes == 1 and found.program in ("deepspeed", "colossalai run")
+    if found.runs == "once" and not is_alone:
         raise UnsupportedLaunch(f"by {found.program}, which hpcdist does not replace here")
     _check_on_all(found, around)
     nodes = _values(found.options, *(option.name for option in found.options_of("nodes")))

@@ -125,12 +125,16 @@ def user_launches(statement: Statement, values: Mapping[str, str]) -> list[UserL
 def launches_in(words: Sequence[str]) -> list[UserLaunch]:
     """Return the launches of a simple command, first the one that starts the others.
 
+    Of a launcher in the text of a shell, behind a container, all words up to that text are ``before``.
+
     Raises:
         UnsupportedLaunch: when it would leave out words.
     """
     found = [launch for _, launch in launches_of(" ".join(words), {}) if launch]
     if found and [*found[0].before, *found[0].words] != [*words]:
-        raise UnsupportedLaunch("whose words are not clear")
+        if found[0].runs == "once" or not re.fullmatch(r"-[a-z]*c", "".join(words[-2:-1])):
+            raise UnsupportedLaunch("whose words are not clear")
+        return [found[0]._replace(before=(*words[:-1],))]
     return found
 
 

@@ -275,6 +275,41 @@ def test_a_launcher_that_is_found_by_which() -> None:
     assert read(f"{HEAD}{line}").data["framework"] == "pytorch"
 
 
+ONE = "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=2 --cpus-per-task=4 --gpus-per-node=2\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "command", "framework"),
+    [
+        (f"{HEAD}stdbuf -o0 srun python t.py", "python t.py", "pytorch"),
+        (f"{HEAD}srun --resv-ports=4 python t.py", "python t.py", "pytorch"),
+        (
+            f'{HEAD}srun singularity exec i.sif bash -c "source e.sh; torchrun --nnodes 2 t.py"',
+            'singularity exec i.sif bash -c "source e.sh; torchrun --nnodes 2 t.py"',
+            "pytorch",
+        ),
+        (
+            "#!/bin/bash\n#SBATCH --gpus=4\nsrun bash -c 'nsys profile deepspeed t.py'",
+            "nsys profile deepspeed t.py",
+            "pytorch",
+        ),
+        (
+            f'{HEAD.replace("=2 ", "=1 ")}srun bash -c "python t.py $SLURM_PROCID"',
+            "python t.py $SLURM_PROCID",
+            None,
+        ),
+        (
+            f"{ONE}python t.py $SLURM_CPUS_PER_TASK\necho $SLURM_NTASKS",
+            "SLURM_NTASKS=2\nSLURM_CPUS_PER_TASK=4\npython t.py $SLURM_CPUS_PER_TASK\necho $SLURM_NTASKS",
+            None,
+        ),
+    ],
+)
+def test_lines_that_unseen_scripts_had(script: str, command: str, framework: str | None) -> None:
+    data = read(script).data
+    assert (data["run"]["cmd"], data.get("framework"), data.get("backend")) == (command, framework, None)
+
+
 def test_what_only_the_job_knows() -> None:
     mounts = "srun --container-image=a.sqsh --container-mounts=$DIR:/x,$HOME:/h python t.py"
     known = read(f"{HEAD}DIR=/data\n{mounts}").data
