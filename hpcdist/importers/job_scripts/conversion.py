@@ -105,6 +105,9 @@ class Body:
     is_login: bool
     """Whether bash reads the files of a login shell first: ``#!/bin/bash -l``."""
     values: dict[str, str] = field(default_factory=dict)
+    """The texts of variables that have one."""
+    once: set[str] = field(default_factory=set)
+    """The variables that the script sets once."""
     lines: list[Statement] = field(default_factory=list)
     """What each task does before the program."""
     prepare: list[Statement] = field(default_factory=list)
@@ -140,6 +143,9 @@ class Body:
         known = {name: str(number) for name, number in numbers.items()}
         texts = texts_in(self.found)
         self.values = known | {name: one[0] for name, one in texts.items() if len(one) == 1}
+        self.once = {*self.values}
+        for name in self._doubtful():
+            self.values.pop(name, None)
         for name, value in self.values.items():
             if re.search(r"\bwc\b", value) and re.search("NODE(?:FILE|LIST)|scontrol", value):
                 self.values[name] = str(self.size.nodes)
@@ -153,6 +159,16 @@ class Body:
                 self._single()
             else:
                 self.keep(str(why))
+
+    def _doubtful(self) -> set[str]:
+        """Return the variables that a file which is sourced behind them may set again."""
+        sources = [
+            at
+            for at, one in enumerate(self.found)
+            if {*one.programs} & {"source", "."} and not _ACTIVATES.match(one.text)
+        ]
+        before = self.found[: sources[-1]] if sources else []
+        return {name for one in before for name, _ in one.assigned}
 
     def _warn_of_arguments(self) -> None:
         """Warn that a script which takes arguments gets none."""
@@ -345,7 +361,7 @@ class Body:
         if statement.compound or len(statement.parts) > 1 or words[:1] != ["export"]:
             return False
         plain = all(re.fullmatch(r"\w+=(?:[^$`\\~*?]|'[^']*')*", word, re.DOTALL) for word in words[1:])
-        once = all(name in self.values for name, _ in statement.assigned)
+        once = all(name in self.once for name, _ in statement.assigned)
         return plain and once and len(words) > 1 and not self._is_behind_others(statement)
 
     def _is_behind_others(self, statement: Statement) -> bool:

@@ -45,8 +45,8 @@ _SRUN: Final = by_kind(
     dropped="""l label u unbuffered K kill-on-bad-exit W wait exact overlap exclusive v verbose Q quiet
         jobid w nodelist J job-name A account p partition t time m distribution mem mem-per-cpu mem-per-gpu
         no-kill k O overcommit s oversubscribe o output e error i input propagate pty E preserve-env qos q
-        constraint C comment reservation gpus G F nodefile threads-per-core auto-resume
-        resv-ports container-remap-root container-mount-home container-name container-writable container-readonly g
+        constraint C comment reservation gpus G F nodefile threads-per-core auto-resume resv-ports
+        container-remap-root container-mount-home container-name container-writable container-readonly g
         label-io no-container-mount-home no-container-remap-root no-container-entrypoint""",
 )
 """What becomes of each option of srun; ``dropped``: hpcdist's own launch replaces it, or the job has it."""

@@ -106,6 +106,11 @@ def mpirun(_: str, words: list[str]) -> int:
     return code
 
 
+def flux(_: str, words: list[str]) -> int:
+    """Start the tasks of ``flux run`` as those of srun."""
+    return srun("srun", words[1:])
+
+
 def torchrun(_: str, words: list[str]) -> int:
     """Start the processes of this node."""
     options, program = read(words, BARE | {"--standalone"})
@@ -183,7 +188,9 @@ def quiet(_: str, words: list[str]) -> int:
 
 PROGRAMS = {
     "srun": srun,
+    "flux": flux,
     "mpirun": mpirun,
+    "mpiexec": mpirun,
     "horovodrun": mpirun,
     "torchrun": torchrun,
     "deepspeed": deepspeed,

@@ -35,7 +35,7 @@ def request_of(text: str) -> tuple[object, ...]:
     document = document_of(text, "job.sh")
     assert document is not None
     job = ForeignJob()
-    header = Header(SYSTEMS["slurm"], Reading(document.data), job)
+    header = Header(SYSTEMS[str(document.data["job_script"])], Reading(document.data), job)
     header.take()
     size = size_of(header)
     walltime = job.settings.get("batch.walltime")

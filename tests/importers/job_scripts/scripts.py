@@ -273,4 +273,73 @@ srun -N 1 -n 2 python train.py
 """,
         each=4,
     ),
+    "pbs_mpiexec": Shape(
+        """#!/bin/bash
+#PBS -N solve
+#PBS -l select=2:ncpus=32:ngpus=4:mpiprocs=4
+#PBS -l walltime=02:00:00
+#PBS -j oe
+cd $PBS_O_WORKDIR
+module load cuda
+export A="of the script"
+source settings.sh
+NODES=$(sort -u $PBS_NODEFILE | wc -l)
+RANKS=$((NODES * 4))
+mpiexec -n $RANKS -ppn 4 -hostfile $PBS_NODEFILE solver --name "a b" $A
+""",
+        each=4,
+        variables=("A", "B"),
+    ),
+    "torque_mpirun": Shape(
+        """#!/bin/bash
+#PBS -l nodes=2:ppn=4
+#PBS -l walltime=02:00:00
+cd $PBS_O_WORKDIR
+mpirun -np 8 -machinefile $PBS_NODEFILE solver input.dat
+""",
+        each=4,
+        gpus=0,
+        cpus=1,
+    ),
+    "lsf_mpirun": Shape(
+        """#!/bin/bash
+#BSUB -J solve
+#BSUB -n 8
+#BSUB -R "span[ptile=4]"
+#BSUB -gpu "num=4"
+#BSUB -W 2:00
+cd $LS_SUBCWD
+export A='$x'
+mpirun -np $LSB_DJOB_NUMPROC solver --a "$A"
+""",
+        each=4,
+        cpus=1,
+        variables=("A",),
+    ),
+    "sge_mpirun": Shape(
+        """#!/bin/bash
+#$ -N solve
+#$ -cwd
+#$ -pe mpi 8
+#$ -l h_rt=02:00:00
+mpirun -np $NSLOTS solver -i in.txt
+""",
+        nodes=1,
+        each=8,
+        gpus=0,
+        cpus=1,
+    ),
+    "flux_run": Shape(
+        """#!/bin/bash
+# flux: -N 2
+# flux: -n 8
+# flux: --gpus-per-slot=1
+# flux: -c 8
+# flux: -t 2h
+export OMP_NUM_THREADS=8
+flux run -N 2 -n 8 python train.py --lr 0.1
+""",
+        each=4,
+        variables=("OMP_NUM_THREADS",),
+    ),
 }

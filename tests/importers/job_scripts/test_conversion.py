@@ -246,6 +246,11 @@ def test_each_shape_is_what_it_looks_like() -> None:
         "array_of_one_gpu": (None, None),
         "several_on_one_node": (None, None),
         "several_launch_lines": ("mpi", "mpi"),
+        "pbs_mpiexec": ("mpi", None),
+        "torque_mpirun": ("mpi", None),
+        "lsf_mpirun": ("mpi", None),
+        "sge_mpirun": ("mpi", None),
+        "flux_run": ("pytorch", None),
     }
 
 

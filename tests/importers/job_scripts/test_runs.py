@@ -39,6 +39,7 @@ def work(tmp_path: Path) -> Path:
 def processes(script: Path, shape: Shape, work: Path) -> list[Process]:
     """Return what a script starts, in any order."""
     found = work / f"{script.name}.jsonl"
+    (work / "hosts").write_text("".join(f"n{node + 1}\n" * shape.each for node in range(shape.nodes)))
     nodes = [f"n{number + 1}" for number in range(shape.nodes)]
     total = shape.nodes * shape.each
     environment = {
@@ -58,6 +59,13 @@ def processes(script: Path, shape: Shape, work: Path) -> list[Process]:
         "SLURM_CPUS_PER_TASK": str(shape.cpus),
         "SLURM_GPUS_ON_NODE": str(shape.gpus),
         "SLURM_ARRAY_TASK_ID": "2",
+        "PBS_O_WORKDIR": str(work),
+        "PBS_NODEFILE": str(work / "hosts"),
+        "LSB_DJOB_HOSTFILE": str(work / "hosts"),
+        "LSB_DJOB_NUMPROC": str(total),
+        "LS_SUBCWD": str(work),
+        "NSLOTS": str(total),
+        "NHOSTS": str(shape.nodes),
         "MODULES_CMD": "modulecmd",
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(shape.gpus))),
     }
