@@ -146,9 +146,9 @@ def check_form(words: Sequence[str], form: str) -> None:
         UsageError: if it has none.
     """
     if not form:
-        from hpcdist.loading import command_lines
+        from hpcdist.loading import recognition
 
-        known = command_lines.formats()
+        known = recognition.forms_of_words()
         message = (
             f"These are {len(words)} words, not one file. Give the tool of this command line with --from: "
         )

@@ -13,7 +13,7 @@ from hpcdist.base.errors import Place, warning
 from hpcdist.base.tree import Document, Map
 from hpcdist.cli.messages import print_problems
 from hpcdist.experiment.model import Experiment
-from hpcdist.loading import bash_syntax, machine, recognition
+from hpcdist.loading import machine, recognition
 from hpcdist.loading.machine import Here, Machine
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned, located_once, plan_experiment
 from hpcdist.loading.preferences import Preferences
@@ -115,8 +115,16 @@ def planned_as_submitted(options: ExperimentOptions, document: Document | None =
 def print_unparsed(made: Planned) -> None:
     """Print a warning for each command of the experiment that the bash of this machine does not parse."""
     from hpcdist.base.shell import Shell  # starts processes, as planning never does
+    from hpcdist.loading import commands
 
-    print_problems(located_once(bash_syntax.problems_of(made.experiment, Shell()), made.document))
+    print_problems(located_once(commands.unparsed(made.experiment, Shell()), made.document))
+
+
+def print_absent(made: Planned) -> None:
+    """Print a warning for a program of the command that is not in this folder, where the job starts."""
+    from hpcdist.loading import commands
+
+    print_problems(located_once(commands.absent(made.experiment, Path.cwd()), made.document))
 
 
 def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:

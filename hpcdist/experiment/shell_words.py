@@ -42,31 +42,13 @@ _OF_DOCKER: Final = frozenset({
     "--shm-size", "--ipc", "--gpus", "--mount", "--device", "-u", "--user", "--ulimit", "--security-opt",
     "--cap-add",
 })  # fmt: skip
+_OF_NSYS: Final = frozenset({
+    "-o", "--output", "-t", "--trace", "-w", "-s", "--sample", "-c", "--capture-range", "-f", "-e", "--env-var",
+    "-y", "--delay", "-d", "--duration",
+})  # fmt: skip
 _RUNNERS: Final = {
     **dict.fromkeys((("conda", "run"), ("mamba", "run"), ("micromamba", "run")), (_ENVIRONMENT, 0)),
-    ("nsys", "profile"): (
-        frozenset(
-            {
-                "-o",
-                "--output",
-                "-t",
-                "--trace",
-                "-w",
-                "-s",
-                "--sample",
-                "-c",
-                "--capture-range",
-                "-f",
-                "-e",
-                "--env-var",
-                "-y",
-                "--delay",
-                "-d",
-                "--duration",
-            }
-        ),
-        0,
-    ),
+    ("nsys", "profile"): (_OF_NSYS, 0),
     ("uv", "run"): (
         frozenset({"--with", "--extra", "--group", "-p", "--python", "--project", "--env-file"}),
         0,

@@ -18,7 +18,7 @@ from hpcdist.base.tree import Document, Map, Seq, value_at
 from hpcdist.base.words import slug
 from hpcdist.experiment.batch import Dependency
 from hpcdist.experiment.model import Experiment
-from hpcdist.loading import command_lines, load, machine, preferences, recognition, trials
+from hpcdist.loading import load, machine, preferences, recognition, trials
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
@@ -248,7 +248,7 @@ def _numbered(made: Planned, number: int) -> Planned:
 
 def _document(options: ExperimentOptions) -> Document:
     if options.words:
-        return command_lines.read(options.words, options.form)
+        return recognition.read_words(options.words, options.form)
     return recognition.read(options.file)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from hpcdist.base.spelling import closest
 from hpcdist.base.tree import Document, Map
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.remarks import is_below, section_for
+from hpcdist.experiment.writing import write
 from hpcdist.importers import other_files, polyaxon
 from hpcdist.layers.frameworks import frameworks
 
@@ -136,3 +137,23 @@ def _part(document: Document, homes: dict[str, str]) -> Problem:
 
 def _listed(keys: list[str]) -> str:
     return comma_list([f"`{key}`" for key in keys])
+
+
+# --- Command lines of other tools, in place of a job file
+
+
+def read_words(words: Sequence[str], form: str) -> Document:
+    """Return a command line of the tool of that form as a document, whose text is its options as YAML.
+
+    Raises:
+        ConfigError: when no importer has that name, or it reads files only, or not these words.
+    """
+    data = importers.from_command_line(words, form)
+    return Document(data, f"a command line of {form}", write(data))
+
+
+def forms_of_words() -> str:
+    """Return the forms whose command lines are read, with commas between them."""
+    registry, none = importers.registry, importers.Form.from_command_line
+    forms = {name: type(registry.get(name)) for name in registry.names()}
+    return ", ".join(name for name, kind in forms.items() if getattr(kind, none.__name__, none) is not none)

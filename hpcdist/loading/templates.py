@@ -18,15 +18,8 @@ from hpcdist.layers.frameworks import frameworks
 from hpcdist.loading.inputs import SpeltFloat, SpeltInt, put_spelt
 
 RENDERED: Final = (
-    "environment",
-    "logging",
-    "tags",
-    "backend",
-    "framework",
-    "build",
-    "run",
-    "batch",
-)
+    "environment", "logging", "tags", "backend", "framework", "build", "run", "batch",
+)  # fmt: skip
 """The sections with templates, besides the frameworks' (polyaxon-schemas 0.6.1, ``specs/base``)."""
 
 

@@ -65,14 +65,8 @@ _BY_ASKING: Final = {
     "SLURM_GPUS": "gpus",
 }
 """Variables that Slurm sets only where GPUs are requested by that option (sbatch(1))."""
-_OF_LAUNCHERS: Final = (
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "WORLD_SIZE",
-    "RANK",
-    "LOCAL_RANK",
-    "NODE_RANK",
-    "NNODES",
+_OF_LAUNCHERS: Final = frozenset(
+    ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES")
 )
 """Variables that a framework's launcher sets for its own processes, or the user."""
 

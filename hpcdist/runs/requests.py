@@ -14,7 +14,6 @@ from hpcdist.base import resources
 from hpcdist.base.command import Runner
 from hpcdist.base.errors import ConfigError, Problem, located
 from hpcdist.experiment.model import Experiment
-from hpcdist.importers.job_scripts import document_of
 from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
 from hpcdist.runs import code_record, copying, elements
 from hpcdist.runs.code_copy import LIMIT, Choice, CodeResult, prepare
@@ -79,15 +78,8 @@ def as_it_is(made: Planned, options: ExperimentOptions, runner: Runner) -> Submi
     """Return the request that submits the user's own job script of Slurm, unchanged.
 
     Its output goes to the run's folder, by options of sbatch; nothing else is recorded.
-
-    Raises:
-        ConfigError: if the file is no such script.
     """
     text, plan = made.document.text, made.plan
-    document = document_of(text, made.document.file)
-    if not document or plan.identity.scheduler != "slurm" or document.data["job_script"] != "slurm":
-        message = "--as-is submits a job script of Slurm, on a site with Slurm"
-        raise ConfigError(Problem(message, hint="`--from job_body` keeps the body of any other script"))
     name = "job-%a.out" if plan.request.array else "job.out"  # as `hpcdist logs` finds them
     streams = tuple(f"--{stream}={RUN_DIR}/logs/{name}" for stream in ("output", "error"))
     request = replace(plan.request, submit_options=streams)

@@ -17,18 +17,10 @@ from hpcdist.site.published import Published
 
 NEED_NO_SOURCE: Final = frozenset(
     (
-        "name",
-        "description",
-        "status",
-        "scheduler",
-        "sources",
-        "notes",
-        "published",
-        "unpublished",
-        "fabric.known",
-        "measured",
+        "name", "description", "status", "scheduler", "sources", "notes", "published", "unpublished",
+        "fabric.known", "measured",
     )
-)
+)  # fmt: skip
 """Keys that need no source, because hpcdist itself defines them."""
 
 

@@ -161,16 +161,9 @@ _ARRAYS: Final = {
     "1,5,7": ("1", "5", "7"),
 }
 _DEPENDENCIES: Final = (
-    "afterok:ID",
-    "afterany:ID",
-    "afternotok:ID",
-    "after:ID",
-    "aftercorr:ID",
-    "after:ID+5",
-    "singleton",
-    "afterok:ID,afterany:ID",
-    "afterok:ID?afterany:ID",
-)
+    "afterok:ID", "afterany:ID", "afternotok:ID", "after:ID", "aftercorr:ID", "after:ID+5", "singleton",
+    "afterok:ID,afterany:ID", "afterok:ID?afterany:ID",
+)  # fmt: skip
 _SIGNALS: Final = {
     "USR1@120": ("USR1", r"\b(120|2)\b"),
     "USR1@600": ("USR1", r"\b(600|10)\b"),

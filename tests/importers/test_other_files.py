@@ -46,6 +46,7 @@ TEXTS: list[tuple[str, bytes, str, str]] = [
     ("README.md", b"# Train\n\n    gradient experiments create multinode --name a\n", "a command line of Gradient", ""),
     ("x", b"#!/usr/bin/env Rscript\nf(x)\n", "an R program", ""),
     ("x", b"#!/usr/bin/perl\n", "a script", START + "./x`"),
+    ("j", b"# mine\n#SBATCH -N 2\nsrun a\n", "a job script whose first line is not `#!/bin/bash`", "write that line first: sbatch refuses it as it is"),
     ("j", b"#!/bin/bash\n#SBATCH -N 2\nsrun a\n", "a job script of Slurm", "submit it by `sbatch j`, or write an experiment with its command: `hpcdist init`"),
     ("j", b"#!/bin/bash\n#\n#PBS -l select=2\nmpiexec a\n", "a job script of PBS", "submit it by `qsub j`, or write an experiment with its command: `hpcdist init`"),
     ("j", b"#!/bin/bash\r\n#BSUB -n 2\r\n", "a job script of LSF", "submit it by `bsub < j`, or write an experiment with its command: `hpcdist init`"),

@@ -16,7 +16,7 @@ from hpcdist.cli.messages import print_problems
 from hpcdist.cli.options import check_form, foreign_options, json_option, override_options
 from hpcdist.experiment.writing import Comment, printable, write
 from hpcdist.importers.polyaxon import as_native
-from hpcdist.loading import command_lines, inputs, load, recognition, trials
+from hpcdist.loading import inputs, load, recognition, trials
 from hpcdist.loading.load import Native
 
 
@@ -78,7 +78,7 @@ def _foreign(words: Sequence[str], form: str) -> Document:
     if len(words) == 1:
         return recognition.read(words[0])
     check_form(words, form)
-    return command_lines.read(words, form)
+    return recognition.read_words(words, form)
 
 
 def _problems(native: Native) -> tuple[Problem, ...]:

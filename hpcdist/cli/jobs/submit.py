@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.base.words import quote
 from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import exit_codes, runs
@@ -17,8 +18,8 @@ from hpcdist.cli.jobs.logs import follow
 from hpcdist.cli.jobs.wait import print_reasons, wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
-from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_or_here
-from hpcdist.importers import polyaxon
+from hpcdist.cli.session import pipeline_of, planned, print_absent, print_unparsed, remote_or_here
+from hpcdist.importers import job_scripts, polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import requests, rundir, submission, this_machine
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -64,7 +65,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     remote = remote_or_here(options)
     made = planned(options, document, runs_dir=runs_dir, saves=not dry_run, shown=not as_is)
     print_unparsed(made)
+    if not (remote or as_is):
+        print_absent(made)
     services = runs.services()
+    if as_is:
+        _check_script(made)
     make = requests.as_it_is if as_is else requests.of
     request = make(made, options, services.runner)
     if dry_run:
@@ -83,6 +88,14 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     has_tunnel = remote and not json and show.on_terminal() and polyaxon.is_served(made.plan.identity.command)
     if following or waiting or has_tunnel:
         _follow_or_wait(ctx, run, following=following, json=json)
+
+
+def _check_script(made: Planned) -> None:
+    """Refuse any other file than a job script of Slurm, on a site with Slurm."""
+    script = job_scripts.document_of(made.document.text, made.document.file)
+    if not script or {made.plan.identity.scheduler, script.data["job_script"]} != {"slurm"}:
+        message = "--as-is submits a job script of Slurm, on a site with Slurm"
+        raise ConfigError(Problem(message, hint="`--from job_body` keeps the body of any other script"))
 
 
 def submit_run(

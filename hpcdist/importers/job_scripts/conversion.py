@@ -66,14 +66,7 @@ _OF_RANKS: Final = frozenset(
     {"WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"}
 )
 _OF_NODES: Final = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "PBS_NUM_NODES", "NHOSTS")
-_OF_ALL_TASKS: Final = (
-    "SLURM_NTASKS",
-    "SLURM_NPROCS",
-    "PBS_NP",
-    "LSB_DJOB_NUMPROC",
-    "NSLOTS",
-    "FLUX_JOB_SIZE",
-)
+_OF_ALL_TASKS: Final = word_set("SLURM_NTASKS SLURM_NPROCS PBS_NP LSB_DJOB_NUMPROC NSLOTS FLUX_JOB_SIZE")
 _OF_TASKS: Final = ("SLURM_NTASKS_PER_NODE", "PBS_NUM_PPN")
 _OF_GPUS: Final = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables of the batch systems with the numbers of nodes, of all tasks, and of a node's tasks and GPUs."""

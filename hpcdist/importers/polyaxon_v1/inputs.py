@@ -17,20 +17,10 @@ from hpcdist.importers.reading import Reading
 
 _SAME: Final = frozenset(
     (
-        "int",
-        "float",
-        "bool",
-        "str",
-        "dict",
-        "dict_of_dicts",
-        "list",
-        "uri",
-        "auth",
-        "path",
-        "metric",
+        "int", "float", "bool", "str", "dict", "dict_of_dicts", "list", "uri", "auth", "path", "metric",
         "metadata",
     )
-)
+)  # fmt: skip
 _TYPES: Final = {
     "gcs": "gcs_path", "s3": "s3_path", "wasb": "azure_path", "image": "str", "date": "str",
     "datetime": "str", "uuid": "str",     "any": None,
