@@ -43,8 +43,8 @@ _OF_DOCKER: Final = frozenset({
     "--cap-add",
 })  # fmt: skip
 _OF_NSYS: Final = frozenset({
-    "-o", "--output", "-t", "--trace", "-w", "-s", "--sample", "-c", "--capture-range", "-f", "-e", "--env-var",
-    "-y", "--delay", "-d", "--duration",
+    "-o", "--output", "-t", "--trace", "-w", "-s", "--sample", "-c", "--capture-range", "-f", "-e",
+    "--env-var", "-y", "--delay", "-d", "--duration",
 })  # fmt: skip
 _RUNNERS: Final = {
     **dict.fromkeys((("conda", "run"), ("mamba", "run"), ("micromamba", "run")), (_ENVIRONMENT, 0)),

@@ -133,9 +133,9 @@ def lacks_gpu_assignment(job: JobSpec) -> bool:
 
 
 def hidden(job: JobSpec) -> bool:
-    """Whether a job without GPUs would see other jobs' GPUs."""
-    has_gpus = any(group.gpus for group in job.placement.groups)
-    return job.gpus.shared_nodes and not has_gpus
+    """Whether a job without GPUs would see other jobs' GPUs, as it has neither whole nodes nor a kind."""
+    has_gpus = any(group.gpus or group.constraint for group in job.placement.groups)
+    return job.gpus.shared_nodes and not (has_gpus or job.request.exclusive)
 
 
 def _is_in_place(row: Row) -> bool:

@@ -44,11 +44,19 @@ They set the variables of each process as PyTorch's ``env://`` does
 _NEEDS_HOSTS: Final = frozenset({"horovodrun", "mpirun_rsh", *_STARTS_ALONE})
 
 
-def about_launch(job: PreparedJob, site: Site, launch: UserLaunch | None) -> Iterator[str]:
-    """Yield a warning for each part of the user's launch line that does not fit the plan."""
+def about_launch(
+    job: PreparedJob, site: Site, launch: UserLaunch | None, *, is_body: bool = False
+) -> Iterator[str]:
+    """Yield a warning for each part of the user's launch line that does not fit the plan.
+
+    ``is_body``: the command is a whole script, which may start parts of the job one after the other.
+    """
     yield from line_values.about_gpus(job, job.identity.command)
     yield from line_values.about_background(job)
     yield from line_values.about_empty(job, launch)
+    yield from line_values.about_submissions(job)
+    if is_body:
+        return
     if launch is None:
         yield from line_values.about_rendezvous(job)
         yield from node_launches.about_ray(job)
@@ -84,6 +92,13 @@ def _about_the_whole(job: PreparedJob, site: Site, launch: UserLaunch) -> Iterat
     """Yield what is wrong with a launch of the whole job, with the corrected line."""
     hosts = [*_hosts(job, site, launch)] if job.placement.nodes > 1 else []
     counted = [*_nodes(job, launch), *_counts(job, launch)]
+    slots = {row.tasks_per_node for row in job.placement.rows}
+    gpus = {group.gpus for group in job.placement.groups}
+    if launch.program in _STARTS_ALONE and job.placement.nodes > 1 and max(slots) < max(gpus):
+        yield (
+            f"the hostfile gives {launch.program} {max(slots)} of the {max(gpus)} GPUs of a node; write "
+            "`framework: deepspeed`, under which it gives all"
+        )
     if corrections := [*hosts, *counted]:
         other = f", or {_instead_of_a_count(job, site, launch)}" if counted else ""
         yield f"{node_launches.corrected(launch, corrections)}{other}"
@@ -154,6 +169,10 @@ def _counts(job: PreparedJob, launch: UserLaunch) -> Iterator[node_launches.Corr
     """Yield the corrected option of a launch with another number of processes than the job has tasks."""
     size = job.placement.size
     runs = list(job.placement.tasks_per_node())
+    if launch.starts and launch.starts.runs == "per_node":  # one launcher a node
+        size, runs = job.placement.nodes, [(job.placement.nodes, 1)]
+    elif launch.program in _STARTS_ALONE and (gpus := {group.gpus for group in job.placement.groups} - {0}):
+        runs = [(job.placement.nodes, gpus.pop())]  # a process for each GPU
     given = [option.value for option in launch.options_of("np")]
     value = value_in_job(job, given[0], early=True) if given else ""
     tasks = int(value) if launch.tasks is None and value.isdecimal() else launch.tasks
@@ -284,6 +303,10 @@ def _losses(command: SimpleCommand) -> Iterator[tuple[str, str]]:
         yield from _loss_of(word, before[at + 1 :])
     if words:
         yield from _loss_of(words[0], words[1:])
+    if words and words[0] in ("xargs", "parallel", "tmux", "screen"):
+        yield from (
+            (name, _ON_NODES) for name in ("ssh", "pdsh") if re.search(rf"\b{name}\b", " ".join(words))
+        )
 
 
 def _loss_of(word: str, rest: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -345,7 +368,9 @@ def _beyond(name: str, qos: Qos, job: PreparedJob) -> Iterator[Problem]:
 
 def advice(experiment: Experiment, site: Site, job: PreparedJob, choice: LaunchChoice) -> Iterator[Problem]:
     """Yield what the user should know before submitting."""
-    for text in (*about_launch(job, site, choice.launch), *about_lost_variables(job)):
+    is_body = experiment.backend == "mpi" and len(simple_commands(experiment.run.command)) > 1
+    found = about_launch(job, site, choice.launch, is_body=is_body)
+    for text in (*found, *about_lost_variables(job)):
         yield warning(text, ("run", "cmd"))
     yield from _about_the_site(experiment, site, job)
     yield from _array_size(site, job)

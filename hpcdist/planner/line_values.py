@@ -17,10 +17,10 @@ from typing import Final
 from hpcdist.experiment.launch_line import UserLaunch
 from hpcdist.experiment.launch_options import by_kind, is_local
 from hpcdist.experiment.shell_variables import DRAWN, OF_FIRST_TASK, OWN_HOST, SCOPES, scheduler_of
-from hpcdist.experiment.shell_words import assignments, expand, filled, simple_commands
+from hpcdist.experiment.shell_words import assignments, expand, filled, simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
 
-_WHOLE: Final = re.compile(r"\$\(\(.*?\)\)|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^{}]*\}|\$\$|\$\w+")
+WHOLE: Final = re.compile(r"\$\(\(.*?\)\)|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^{}]*\}|\$\$|\$\w+")
 _GPU_COUNT: Final = re.compile(r"\$\(\s*nvidia-smi\s+(?:-L|--list-gpus)\s*\|\s*wc\s+-l\s*\)")
 _DEFAULT: Final = re.compile(r"\$\{(\w+):?[-=]\"?([^{}$\"]*)\"?\}")
 _NAME: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -99,7 +99,7 @@ def why_unequal(job: PreparedJob, text: str, *, early: bool = False) -> str:
     ``early`` as for `value_in_job`: such a text is expanded once.
     """
     if (drawn := DRAWN.search(text)) and not early:
-        whole = next(match[0] for match in _WHOLE.finditer(text) if match.end() >= drawn.end())
+        whole = next(match[0] for match in WHOLE.finditer(text) if match.end() >= drawn.end())
         return f"{whole} is another value on each"
     for name in _names(text):
         if SCOPES.get(name) == "login":
@@ -223,14 +223,26 @@ def about_gpus(job: PreparedJob, text: str, who: str = "the command") -> Iterato
                 )
 
 
+def about_submissions(job: PreparedJob) -> Iterator[str]:
+    """Yield a warning where the command submits another job, as a job script may do."""
+    for simple in simple_commands(job.identity.command):
+        words = [unquoted(word) for word in simple.words[:2]]
+        of_slurm = words == ["torchx", "run"] and "slurm" in simple.words
+        if words[:1] in (["sbatch"], ["qsub"], ["bsub"]) or words == ["flux", "batch"] or of_slurm:
+            each = f"each of the {job.placement.size} tasks" if job.placement.size > 1 else "the task"
+            yield f"{each} submits another job by `{words[0]}`; write the program itself as `run.cmd`"
+            return
+
+
 def about_background(job: PreparedJob) -> Iterator[str]:
     """Yield a warning where a command ends while its last program still runs."""
     command = job.identity.command.rstrip()
-    if command.endswith("&") and not command.endswith("&&") and not _WAIT.search(command):
+    if _LAST.search(command) and not _WAIT.search(command):
         yield (
             "the command starts its last program in the background (`&`) and ends: the job ends with it, and "
             "the program is killed; remove the `&`, or write `wait` behind it"
         )
 
 
+_LAST: Final = re.compile(r"(?<![&>|<])&(?![&>])(?:\s|;|\)|\}|\bdone\b|\bfi\b|\becho\b[^\n;]*)*$")
 _WAIT: Final = re.compile(r"(?m)^\s*wait\b|[;&]\s*wait\b")

@@ -12,7 +12,7 @@ from hpcdist.experiment.launch_line import UserLaunch, launches, missing_ports, 
 from hpcdist.experiment.launch_options import IF_TOLD, TORCH_LAUNCHERS, VARIABLES, Option, by_kind, hosts_in
 from hpcdist.experiment.shell_words import assignments, simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
-from hpcdist.planner.line_values import about_gpus, is_own, value_in_job, why_empty, why_unequal
+from hpcdist.planner.line_values import WHOLE, about_gpus, is_own, value_in_job, why_empty, why_unequal
 
 _RENDEZVOUS: Final = {
     "torchrun": ("--nnodes={n}", '--node_rank="$HPCDIST_NODE"', '--master_addr="$HPCDIST_HEAD_ADDRESS"',
@@ -61,8 +61,8 @@ _BY_HPCDIST: Final = {
 _SEPARATE: Final = "each node trains on its own, or all wait at the rendezvous"
 _VALUES: Final = by_kind(**{"{n}": "nodes", '"$HPCDIST_NODE"': "rank", '"$HPCDIST_HEAD_ADDRESS"': "address",
                             '"$HPCDIST_PORT"': "port"})  # fmt: skip
-_ALL: Final = {"msrun": "--worker_num", "composer": "--world_size"}
-_EACH: Final = {"fabric run": "--devices"}
+_ALL: Final = {"msrun": "--worker_num", "composer": "--world_size", "accelerate launch": "--num_processes"}
+_EACH: Final = {"fabric run": "--devices", "composer": "--nproc"}
 _ONE: Final = ("fabric run", *TORCH_LAUNCHERS, *IF_TOLD)
 """Launchers that start one process on a node where nothing says how many."""
 
@@ -78,7 +78,7 @@ class Correction(NamedTuple):
 
 def corrected(launch: UserLaunch, corrections: Sequence[Correction]) -> str:
     """Return why a line is wrong, and the corrected line."""
-    add = [text for item in corrections for text in item.add]
+    add = [*dict.fromkeys(text for item in corrections for text in item.add)]
     in_front = [text for text in add if re.match(r"[A-Z_]+=", text)]
     names = {text.partition("=")[0] for text in in_front}
     kept = tuple(word for word in launch.before if word.partition("=")[0] not in names)
@@ -131,13 +131,24 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     inner, nodes = launch.starts, job.placement.nodes
     if not (inner and inner.runs == "per_node" and nodes > 1) or inner.is_open:
         return
-    settings = _settings(job, inner)
+    settings = _expanded_before(launch, _settings(job, inner))
     corrections = [*_processes(job, inner, settings, of_node=True)]
     if why := _why_separate(job, inner, settings, nodes, early=_is_early(launch)):
         where = f"{launch.program} starts {inner.program} on {nodes} nodes, and {why}: {_SEPARATE}"
         corrections.insert(0, Correction(where, _options(job, inner, nodes), _rendezvous_options(inner)))
     if corrections:
         yield f"{corrected(inner, corrections)}, which hpcdist starts on each{_instead(inner)}"
+
+
+def _expanded_before(launch: UserLaunch, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without expansions in double quotes, which the first node makes once for all."""
+    quoted = [word for word in launch.words if word[:1] == '"']
+
+    def neutral(match: re.Match[str]) -> str:
+        early = any(re.search(rf"(?<!\\){re.escape(match[0])}", word) for word in quoted)
+        return "$HPCDIST_HEAD_ADDRESS" if early else match[0]
+
+    return {kind: WHOLE.sub(neutral, value) for kind, value in settings.items()}
 
 
 def _is_early(launch: UserLaunch) -> bool:
@@ -176,6 +187,10 @@ def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...
     if launch.program in _ALL and not launch.options_of("np"):
         total = sum(row.tasks * max(row.gpus, 1) for row in job.placement.rows)
         add.append(f"{_ALL[launch.program]}={total}")
+    if launch.program == "composer" and not launch.options_of(
+        "per_node"
+    ):  # LOCAL_WORLD_SIZE is that of the task
+        add.append(f"--nproc={max(max(row.gpus, 1) for row in job.placement.rows)}")
     return tuple(add)
 
 
@@ -257,10 +272,18 @@ def _processes(
     owners = job.placement.groups if of_node else job.placement.rows
     gpus = {owner.gpus for owner in owners}
     number = gpus.pop() if len(gpus) == 1 else 0
-    usual = "1" if launch.program in _ONE and not launch.is_open else ""
+    own = {item.name for item in (*job.environment.variables, *job.environment.task_variables)}
+    is_one = launch.program in _ONE or (launch.program == "composer" and "LOCAL_WORLD_SIZE" in own)
+    usual = "1" if is_one and not launch.is_open else ""
     each, total = (
         value_in_job(job, text) for text in (settings.get("per_node", usual), settings.get("np", ""))
     )
+    if (
+        launch.program == "accelerate launch"
+        and "nodes" in settings
+        and not (total or launch.is_open or any(option.name == "config-file" for option in launch.options))
+    ):
+        total = str(number)  # of all nodes together: accelerate counts the GPUs of this one
     empty = why_empty(job, each)
     kind, least = ("per_node", each) if each.isdecimal() or empty else ("np", total)
     most = number * (job.placement.size if kind == "np" else 1)
@@ -308,6 +331,11 @@ _OF_TRANSFORMERS: Final = re.compile(
     rf"from\s+transformers[\w.]*\s+import\s+(?:\([^)]*|[^\n]*)\b{_TRAINER}|\btransformers\.{_TRAINER}"
     rf"|import\s+transformers\s+as\s+(\w+)(?s:.*?)\b\1\.{_TRAINER}|from\s+transformers\s+import\s+\*(?s:.*?)\b{_TRAINER}"
 )
+_OF_TORCH: Final = re.compile(
+    r"\A(?!(?s:.*)(?:OMPI_COMM|SLURM_PROCID|PMI_RANK|PMIX_RANK|\bMPI\b|init_method|backend=.mpi|\.spawn\())"
+    r"(?s:.*)\binit_process_group\("
+)
+"""A program that finds its rank in RANK alone."""
 _LIBRARIES: Final = {
     "lightning": _LIGHTNING,
     "pytorch_lightning": _LIGHTNING,
@@ -317,6 +345,9 @@ _LIBRARIES: Final = {
     "trl": _Library("pytorch", _BY_TORCH),
     "sentence_transformers": _Library("pytorch", _BY_TORCH, re.compile(rf"\b{_TRAINER}|\.fit\(")),
     "composer": _Library("pytorch", _BY_TORCH),
+    "horovod": _Library("horovod", frozenset({"horovod", "mpi"}), re.compile(r"\bhvd\.init\(")),
+    "ray": _Library("ray", frozenset({"ray"}), re.compile(r"\bray\.init\(")),
+    "torch": _Library("pytorch", _BY_TORCH | {"lightning", "horovod", "ray"}, _OF_TORCH),
 }
 """Python modules that read such variables."""
 _IMPORT: Final = re.compile(

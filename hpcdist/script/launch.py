@@ -179,6 +179,17 @@ class Starting:
         self.leaves_files = plan.has_servers and not plan.role_launches and self.launcher != "processes"
 
     @property
+    def uses_srun(self) -> bool:
+        """Whether srun starts the tasks of the user's command; mpirun starts its own processes by srun."""
+        by_mpi = re.search(r"\b(?:mpirun|mpiexec|orterun|prun|horovodrun|deepspeed)\b", self.command)
+        return bool(re.search(r"\bsrun\b", self.command)) and not by_mpi
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether the user's command, which runs in the shell of the script, has a variable ``nodes``."""
+        return not self.in_tasks and bool(re.search(r"(?m)\$\{?nodes\b|(?:^|[\s;])nodes\+?=", self.command))
+
+    @property
     def _prefix(self) -> tuple[Word, ...]:
         """The words between each task's shell and the program, without the command's placeholder."""
         return tuple(word for word in self.plan.task_words if word.text != PROGRAM)

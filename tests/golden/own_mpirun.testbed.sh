@@ -17,7 +17,6 @@ set +efu +o pipefail # undo options that the login shell may have exported as SH
 fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "submit this script by sbatch"
-export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK # srun since 22.05 does not take it from the job
 
 export PYTHONUNBUFFERED=1
 

@@ -174,6 +174,11 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         "singularity run --nv i.sif torchrun --nproc_per_node 4 t.py",
         "sudo -E shifter --image=i torchrun --nproc_per_node 4 t.py",
         "ray start --head\npython t.py",
+        'deepspeed --hostfile "$HPCDIST_HOSTFILE" t.py',
+        "accelerate launch --num_machines=2 --machine_rank=$R --main_process_ip=$A t.py",
+        "sbatch job.sh",
+        "xargs -a hosts -I {} ssh {} torchrun --nnodes 2 t.py",
+        "for i in 0 1; do python t.py --seed $i & done",
     ],
 )
 def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> None:
@@ -184,7 +189,8 @@ def test_launchers_without_rendezvous_warn(command: str, wording: Wording) -> No
     "command",
     [
         f"srun torchrun --nnodes $SLURM_NNODES {C10D} $HEAD:29500 t.py",
-        "srun bash -c 'accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $A'",
+        "accelerate launch --num_processes 8 --num_machines 2 --machine_rank $R --main_process_ip $A",
+        'srun bash -c "torchrun --nnodes=2 --nproc_per_node=4 --node_rank=\\$R --master_addr=$(hostname) t"',
         f"srun torchrun --nnodes 2 --rdzv_id $RANDOM {C10D} $(hostname):1 t.py",
         f"srun torchrun --nnodes 2 --node_rank=$SLURM_PROCID {C10D} $A:1 t.py",
         f'srun bash -c "torchrun {RANKED} --node_rank=\\$SLURM_PROCID t.py"',
@@ -310,7 +316,16 @@ def test_number_of_processes_differs_from_gpus(command: str, wording: Wording) -
     wording(warnings_of(of(command, replicas=1, framework="pytorch")))
 
 
-@pytest.mark.parametrize("command", ["torchrun --nproc_per_node=gpu t.py", "accelerate launch t.py"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun --nproc_per_node=gpu t.py",
+        "accelerate launch t.py",
+        "deepspeed --num_gpus 4 t.py",
+        "colossalai run --nproc_per_node 4 --master_port 29800 t.py",
+        "composer -n 4 t.py",
+    ],
+)
 def test_a_process_for_each_gpu(command: str) -> None:
     assert warnings_of(of(command, replicas=1, framework="pytorch")) == ()
 

@@ -42,7 +42,7 @@ def document_of(text: str, file: str) -> Document | None:
     if system is None:
         return None
     place = Place(file, 1, 1)
-    data = Map({_KEY: system.name, "login": _is_login(lines[0])}, place=place)
+    data = Map({_KEY: system.name, "login": _is_login(lines[0]), "first": lines[0]}, place=place)
     directives, late, body = Seq(place=place), Seq(place=place), Seq(place=place)
     is_header, first, inner = True, 0, heredoc_lines("\n".join([*lines, ""]))
     for number, line in enumerate(lines, 1):
@@ -89,6 +89,12 @@ class JobScript(Form):
             read.get(key)
         header = Header(system, read, job)
         header.take()
+        first = str(read.get("first"))
+        if re.search(r"\b[zk]sh\b", first):
+            read.warn(
+                "first",
+                why=f"bash runs it, and not `{first.strip()}`: arrays begin at 0, and words are split",
+            )
         for index, text in read.items("late"):
             read.warn("late", index, why=f"`{text}` has no effect: {_AFTER.format(system.title)}")
         text = "\n".join(data["body"])

@@ -21,6 +21,7 @@ _KEYWORDS: Final = frozenset({"done", "fi", "esac", "for", "select", "case", "in
 _PATTERN: Final = re.compile(r"(?:(?<=;;)|(?<=\bin)|^)[ \t]*\n?\s*\(?[^()\n;]+\)(?=\s)", re.MULTILINE)
 """A pattern of a ``case``."""
 SETTERS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_EXPORTS: Final = re.compile(r"(?:declare|typeset|readonly)\s+(?:-\w+\s+)*-\w*x")
 _NAME: Final = re.compile(r"\$\{?#?!?(\w+)")
 
 
@@ -67,9 +68,10 @@ class Statement(NamedTuple):
         """The programs that it runs, without their folders; those inside of compound commands, too."""
         whole = _PATTERN.sub(" ", self.text) if "case" in self.text else self.text
         texts = [whole] if self.compound else [" ".join(texts) for texts in self._commands()]
-        found = (one.words[0] for text in texts for one in simple_commands(text) if one.words)
+        found = (one.words for text in texts for one in simple_commands(text) if one.words)
+        names = (("export" if _EXPORTS.match(" ".join(words)) else words[0]) for words in found)
         return [
-            unquoted(word).rsplit("/", 1)[-1] for word in found if word not in _KEYWORDS and word[0] != "-"
+            unquoted(word).rsplit("/", 1)[-1] for word in names if word not in _KEYWORDS and word[0] != "-"
         ]
 
     def _commands(self) -> Iterator[list[str]]:
@@ -330,3 +332,75 @@ def number_of(text: str, values: Mapping[str, str], depth: int = 0) -> int | Non
     if match and depth < _DEEPEST:
         return number_of(values.get(match[1] or match[3], match[2] or ""), values, depth + 1)
     return int(text) if text.isascii() and text.isdecimal() else None
+
+
+# --- What a statement is
+
+_MODULES: Final = {"load": "", "add": "", "unload": "-", "rm": "-", "del": "-"}
+_SETS_ANY: Final = frozenset(
+    ("source", ".", "eval", "module", "ml", "spack", "conda", "mamba", "micromamba", "pyenv")
+)
+ACTIVATES: Final = re.compile(
+    r"(?:source|\.)\s+\S*(?:\bactivate|conda\.sh|bashrc)\b|(?:conda|mamba|micromamba)\s+activate\b"
+    r"|eval\s+\S*\$\(\S*(?:conda|mamba)\b"
+)
+"""Lines that activate an environment of Python; its packages may set ``OF_ENVIRONMENTS``."""
+OF_PATH: Final = re.compile(r"PATH$")
+OF_ENVIRONMENTS: Final = re.compile(
+    r"(?:HOME|ROOT|PREFIX|DIR|DATA|FLAGS|_LIB|_INCLUDE)$|^(?:CC|CXX|FC|F77|LD|AR|MPICC)$"
+)
+
+
+def modules_of(statement: Statement) -> list[str]:
+    """Return the modules that a line loads; those it unloads with ``-``; empty for any other line."""
+    if statement.is_comment or statement.compound or len(statement.parts) != 1:
+        return []
+    words = [unquoted(word.text) for word in statement.parts[0].words]
+    words = [
+        word for word in words if not re.match(r"\d*[<>]", word) and word not in ("-s", "-q", "--silent")
+    ]
+    if words[:1] == ["ml"]:
+        verb, names = (
+            (words[1], words[2:])
+            if words[1:2] and words[1] in {*_MODULES, "purge", "reset"}
+            else ("load", words[1:])
+        )
+    elif words[:1] == ["module"] and len(words) > 1:
+        verb, names = words[1], words[2:]
+    else:
+        return []
+    if any(re.search(r"[$`&]|^--", name) for name in names):
+        return []
+    if verb in ("purge", "reset") and not names:
+        return [verb]
+    return [f"{_MODULES[verb]}{name}" for name in names] if verb in _MODULES else []
+
+
+def sets_any(statement: Statement) -> bool:
+    """Whether a line may set any variable: it loads a module, or reads a file."""
+    names = {*statement.programs} if not statement.is_comment else set()
+    return bool(names & _SETS_ANY or {name for name, _ in statement.assigned} & {"MODULEPATH", "PATH"})
+
+
+def stops(statement: Statement) -> bool:
+    """Whether a line makes bash end at the first command that fails."""
+    return not statement.is_comment and bool(re.match(r"set\s+(?:-\w*e|-o errexit)", statement.text))
+
+
+def names_in(text: str) -> set[str]:
+    """Return the variables that a text uses."""
+    return {*re.findall(r"\$\{?#?!?(\w+)", text)}
+
+
+def exported_names(statement: Statement) -> set[str]:
+    """Return the names behind ``export``."""
+    words = [word.text for part in statement.parts for word in part.words]
+    return {word.partition("=")[0] for word in words[1:]}
+
+
+def is_opaque(statement: Statement) -> bool:
+    """Whether a statement runs another shell script."""
+    pattern = r"(?:^|[\s;&|])(?:(?:ba|z|k|da)?sh\s+(?!-c)[\w./$\"{]|\S+\.sh\b)"
+    return not statement.is_comment and bool(
+        re.search(pattern, re.sub(r"(?:source|\.)\s+\S+", "", statement.text))
+    )

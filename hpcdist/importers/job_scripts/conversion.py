@@ -13,9 +13,23 @@ from typing import Final
 
 from hpcdist.base.errors import Path
 from hpcdist.base.tree import Map
-from hpcdist.experiment.shell_words import START, unquoted
+from hpcdist.experiment.shell_words import START
 from hpcdist.importers.job import ForeignJob, Role, Sourced
-from hpcdist.importers.job_scripts.body import SETTERS, Statement, statements, texts_in
+from hpcdist.importers.job_scripts.body import (
+    ACTIVATES,
+    OF_ENVIRONMENTS,
+    OF_PATH,
+    SETTERS,
+    Statement,
+    exported_names,
+    is_opaque,
+    modules_of,
+    names_in,
+    sets_any,
+    statements,
+    stops,
+    texts_in,
+)
 from hpcdist.importers.job_scripts.directives import Header
 from hpcdist.importers.job_scripts.launches import launched_in, read_launch
 from hpcdist.importers.job_scripts.lines import (
@@ -23,7 +37,9 @@ from hpcdist.importers.job_scripts.lines import (
     PRINTS,
     Around,
     ScriptLaunch,
+    computed,
     differing,
+    meeting_kind,
     user_launches,
     with_meeting,
     word_set,
@@ -38,33 +54,6 @@ _SETS_UP: Final = word_set("""
 """)  # fmt: skip
 _SAYS: Final = PRINTS - word_set("ls cat head tail tree du which env printenv pwd ldd")
 """Programs whose output is the same in any folder, and without the lines that set the shell up."""
-_SETS_ANY: Final = word_set("source . eval module ml spack conda mamba micromamba pyenv")
-_ACTIVATES: Final = re.compile(
-    r"(?:source|\.)\s+\S*(?:\bactivate|conda\.sh|bashrc)\b|(?:conda|mamba|micromamba)\s+activate\b"
-    r"|eval\s+\S*\$\(\S*(?:conda|mamba)\b"
-)
-"""Lines that activate an environment of Python; its packages may set ``_OF_ENVIRONMENTS``."""
-_PATH: Final = re.compile(r"PATH$")
-_OF_ENVIRONMENTS: Final = re.compile(
-    r"(?:HOME|ROOT|PREFIX|DIR|DATA|FLAGS|_LIB|_INCLUDE)$|^(?:CC|CXX|FC|F77|LD|AR|MPICC)$"
-)
-_MODULES: Final = {"load": "", "add": "", "unload": "-", "rm": "-", "del": "-"}
-_ADDRESS: Final = re.compile(
-    r"scontrol|hostname|NODELIST|LAUNCH_NODE_IPADDR|(?:nodes?|hosts?)\w*\[0\]|PBS_NODEFILE|LSB_\w*HOST",
-    re.IGNORECASE,
-)
-_OF_ADDRESS: Final = re.compile(
-    r"addr|_ip\b|^ip|head|master|main|host|node|server|coord|rdzv|endpoint", re.IGNORECASE
-)
-_LIST: Final = re.compile(
-    r"scontrol show hostnames?(?!.*(?:head|\[0\]|\bsed|awk|cut))|^\(", re.IGNORECASE | re.DOTALL
-)
-_PORT: Final = re.compile(
-    r"(?:(?:master|main|rdzv|dist|head|coord\w*|ddp|torch)\w*_)?port(?:_?num(?:ber)?)?", re.IGNORECASE
-)
-_OF_RANKS: Final = frozenset(
-    {"WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"}
-)
 _OF_NODES: Final = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "PBS_NUM_NODES", "NHOSTS")
 _OF_ALL_TASKS: Final = word_set("SLURM_NTASKS SLURM_NPROCS PBS_NP LSB_DJOB_NUMPROC NSLOTS FLUX_JOB_SIZE")
 _OF_TASKS: Final = ("SLURM_NTASKS_PER_NODE", "PBS_NUM_PPN")
@@ -158,7 +147,7 @@ class Body:
         sources = [
             at
             for at, one in enumerate(self.found)
-            if {*one.programs} & {"source", "."} and not _ACTIVATES.match(one.text)
+            if {*one.programs} & {"source", "."} and not ACTIVATES.match(one.text)
         ]
         before = self.found[: sources[-1]] if sources else []
         return {name for one in before for name, _ in one.assigned}
@@ -180,6 +169,8 @@ class Body:
         once = any(one.runs == "once" for n in at for one in user_launches(self.found[n], self.values))
         if not at and self.size.nodes > 1:
             raise UnsupportedLaunch("in which no known launcher starts processes on the nodes")
+        if not at and self.size.tasks > 1 and any(map(is_opaque, self.found)):
+            raise UnsupportedLaunch("which starts a script that may start the tasks itself")
         if not at or (len(at) > 1 and self.size.nodes == 1 and not once):
             self._single()
             return
@@ -205,11 +196,15 @@ class Body:
         """Put the body of a job of one task as its command, without the modules that it loads first."""
         text = self.text
         found = () if self.reads_profile else self.found
-        leading = [*takewhile(lambda one: one.is_comment or _modules(one), found)]
-        self.modules = [name for one in leading for name in _modules(one)]
+        leading = [*takewhile(lambda one: one.is_comment or modules_of(one), found)]
+        self.modules = [name for one in leading for name in modules_of(one)]
         for one in reversed(leading):
             if not one.is_comment:
                 text = text[: one.at] + text[one.at + len(one.text) :].lstrip(" ;\n")
+        exclusive = self.job.settings.get("batch.exclusive")
+        if exclusive and exclusive.value is True and self.size.cpus is None and self.size.tasks == 1:
+            why = "the job has whole nodes, and requests no CPUs: the program gets the site's share, or one"
+            self.read.warn(*exclusive.source, why=why, hint="write the CPUs of a task into the script")
         self.job.roles["master"] = self._role(None)
         self._put_modules()
         lines = [*self._counts(text), *self._counts_of_tasks(text)]
@@ -252,7 +247,7 @@ class Body:
 
     def _put_modules(self) -> None:
         if self.modules:
-            first = next(one for one in self.found if _modules(one))
+            first = next(one for one in self.found if modules_of(one))
             self.job.set("batch.modules", self.modules, *self.path(first))
 
     def _put_command(self, text: str, source: Statement) -> None:
@@ -299,9 +294,9 @@ class Body:
         """Sort a statement before the launch line: a key, for each task, once before them, or dropped."""
         if statement.background:
             raise UnsupportedLaunch("after a program in the background")
-        modules = _modules(statement)
+        modules = modules_of(statement)
         is_first = not (
-            self.reads_profile or any(map(_sets_path, self.lines)) or any(map(_PATH.search, self.env))
+            self.reads_profile or any(map(sets_any, self.lines)) or any(map(OF_PATH.search, self.env))
         )
         if statement.is_comment or (modules and not is_first):
             self.lines.append(statement)
@@ -342,7 +337,7 @@ class Body:
     def _print(self, statement: Statement) -> None:
         names = {*statement.names}
         for _ in range(3):
-            names |= {used for name in names for used in _names(self.values.get(name, ""))}
+            names |= {used for name in names for used in names_in(self.values.get(name, ""))}
         if names & self.handled:
             self.remarks.append((statement, "is dropped: it prints what hpcdist sets"))
         else:
@@ -360,9 +355,9 @@ class Body:
     def _is_behind_others(self, statement: Statement) -> bool:
         """Whether lines before it may set its variables, too, so that it must stay behind them."""
         names = [name for name, _ in statement.assigned]
-        of_path, of_environment = (any(map(pattern.search, names)) for pattern in (_PATH, _OF_ENVIRONMENTS))
-        others = [*filter(_sets_path, self.lines)]
-        unknown = [one for one in others if not _ACTIVATES.match(one.text)]
+        of_path, of_environment = (any(map(pattern.search, names)) for pattern in (OF_PATH, OF_ENVIRONMENTS))
+        others = [*filter(sets_any, self.lines)]
+        unknown = [one for one in others if not ACTIVATES.match(one.text)]
         return "MODULEPATH" in names or bool(unknown) or (bool(others) and (of_path or of_environment))
 
     def _is_idiom(self, statement: Statement, launch: ScriptLaunch) -> bool:
@@ -370,11 +365,11 @@ class Body:
         assigned = statement.assigned
         if not assigned or launch.framework == "" or not {*statement.programs} <= SETTERS:
             return False
-        if not all(_kind(*pair) for pair in assigned):
+        if not all(meeting_kind(*pair) for pair in assigned):
             return False
         for name, value in assigned:
             self.handled.add(name)
-            kind = _kind(name, value)
+            kind = meeting_kind(name, value)
             ours = {"address": "$HPCDIST_HEAD_ADDRESS", "port": "$HPCDIST_PORT"}.get(kind, "")
             sets = launch.framework in ("pytorch", "deepspeed") and name.startswith("MASTER_")
             is_fixed = kind == "port" and value.isdecimal() and not sets
@@ -394,9 +389,9 @@ class Body:
 
     def _live(self, launch: ScriptLaunch) -> list[Statement]:
         """Return the lines for each task without variables that nothing uses any more."""
-        used = {name for one in launch.before for name in _names(one.text)} | _names(launch.program)
+        used = {name for one in launch.before for name in names_in(one.text)} | names_in(launch.program)
         sourced = False
-        exported = {name for one in self.lines if "export" in one.programs for name in _exported(one)}
+        exported = {name for one in self.lines if "export" in one.programs for name in exported_names(one)}
         kept: list[Statement] = []
         for statement in reversed(self.lines):
             own = {name for name, _ in statement.assigned}
@@ -408,7 +403,7 @@ class Body:
                 if "export" in statement.programs or not any(name in one.names for one in self.prepare):
                     self.remarks.append((statement, f"is dropped: nothing uses {name} any more"))
                 continue
-            used |= _names(statement.text) if not statement.is_comment else set()
+            used |= names_in(statement.text) if not statement.is_comment else set()
             kept.append(statement)
             if statement.line in self.texts:
                 self.remarks.append((statement, f"becomes `{statement.text}`"))
@@ -420,7 +415,7 @@ class Body:
             return
         for statement in lines:
             text = "" if statement.is_comment else statement.text
-            wrong = differing(text) or ("$(srun" if re.search(r"\$\(\s*srun", text) else "")
+            wrong = differing(text) or ("$(srun" if re.search(r"\$\(\s*srun", text) else computed(text))
             if wrong:
                 raise UnsupportedLaunch(f"for which the job script expands {wrong} once, for all tasks")
 
@@ -468,7 +463,7 @@ class Body:
     def _counts(self, text: str) -> Iterator[str]:
         """Yield a line for the number of GPUs if a text uses it: hpcdist may request them in another way."""
         given = any("gpus-per-node" in directive for _, directive in self.read.items("directives"))
-        if given and "SLURM_GPUS_PER_NODE" in _names(text):
+        if given and "SLURM_GPUS_PER_NODE" in names_in(text):
             yield f"SLURM_GPUS_PER_NODE={self.size.gpus}"
 
     def _counts_of_tasks(self, text: str) -> Iterator[str]:
@@ -476,14 +471,14 @@ class Body:
         tasks = self.size.tasks if self.header.system.name == "slurm" else 1
         counts = dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"), tasks)
         counts |= {"SLURM_CPUS_PER_TASK": self.size.cpus // tasks} if self.size.cpus else {}
-        names = _names(text) if tasks > 1 else set()
+        names = names_in(text) if tasks > 1 else set()
         yield from (f"{name}={count}" for name, count in counts.items() if name in names)
 
     def _put_steps(self, lines: Sequence[Statement], after: Sequence[Statement]) -> None:
         """Put what runs once, before and after the tasks."""
         if self.prepare:
             steps = [*self._with_setup(self.prepare, lines)]
-            text = "\n".join(one.text for one in steps) + ("" if any(map(_stops, steps)) else "\n:")
+            text = "\n".join(one.text for one in steps) + ("" if any(map(stops, steps)) else "\n:")
             self.job.set("run.prepare.cmd", _raw(text), *self.path(self.prepare[0]))
         rest = [
             one
@@ -508,11 +503,7 @@ class Body:
             own = {name for name, _ in statement.assigned}
             if statement in steps or statement.is_comment:
                 continue
-            if (
-                (is_line and needed)
-                or _stops(statement)
-                or (own & names and {*statement.programs} <= SETTERS)
-            ):
+            if (is_line and needed) or stops(statement) or (own & names and {*statement.programs} <= SETTERS):
                 kept.append(statement)
                 names |= statement.names
         return sorted([*kept, *steps], key=lambda one: one.at)
@@ -530,61 +521,6 @@ class Body:
             words = ", ".join(launch.dropped)
             why = f"hpcdist starts the processes itself, so these words have no effect: {words}"
             self.read.warn(*path, why=why)
-
-
-def _stops(statement: Statement) -> bool:
-    """Whether a line makes bash end at the first command that fails."""
-    return not statement.is_comment and bool(re.match(r"set\s+(?:-\w*e|-o errexit)", statement.text))
-
-
-def _names(text: str) -> set[str]:
-    return {*re.findall(r"\$\{?#?!?(\w+)", text)}
-
-
-def _exported(statement: Statement) -> set[str]:
-    words = [word.text for part in statement.parts for word in part.words]
-    return {word.partition("=")[0] for word in words[1:]}
-
-
-def _kind(name: str, value: str) -> str:
-    """Return which part of the meeting of tasks a variable is: address, port, rank, or none."""
-    if name in _OF_RANKS:
-        return "rank"
-    if _PORT.fullmatch(name):
-        return "port"
-    is_address = _ADDRESS.search(value) and _OF_ADDRESS.search(name) and not _LIST.search(value)
-    return "address" if name == "MASTER_ADDR" or is_address else ""
-
-
-def _modules(statement: Statement) -> list[str]:
-    """Return the modules that a line loads; those it unloads with ``-``; empty for any other line."""
-    if statement.is_comment or statement.compound or len(statement.parts) != 1:
-        return []
-    words = [unquoted(word.text) for word in statement.parts[0].words]
-    words = [
-        word for word in words if not re.match(r"\d*[<>]", word) and word not in ("-s", "-q", "--silent")
-    ]
-    if words[:1] == ["ml"]:
-        verb, names = (
-            (words[1], words[2:])
-            if words[1:2] and words[1] in {*_MODULES, "purge", "reset"}
-            else ("load", words[1:])
-        )
-    elif words[:1] == ["module"] and len(words) > 1:
-        verb, names = words[1], words[2:]
-    else:
-        return []
-    if any(re.search(r"[$`&]|^--", name) for name in names):
-        return []
-    if verb in ("purge", "reset") and not names:
-        return [verb]
-    return [f"{_MODULES[verb]}{name}" for name in names] if verb in _MODULES else []
-
-
-def _sets_path(statement: Statement) -> bool:
-    """Whether a line may set any variable: it loads a module, or reads a file."""
-    names = {*statement.programs} if not statement.is_comment else set()
-    return bool(names & _SETS_ANY or {name for name, _ in statement.assigned} & {"MODULEPATH", "PATH"})
 
 
 def _with_comments(found: list[Statement]) -> list[Statement]:

@@ -203,6 +203,9 @@ def _resources(system: System, flag: str, value: str) -> Iterator[ScriptOption]:
 # --- What the directives of a script ask for
 
 
+_HETEROGENEOUS: Final = frozenset({"hetjob", "packjob"})
+
+
 @dataclass
 class Header:
     """Reads the directives of a script into a job, and into its ``size``, each with the path of its line."""
@@ -218,6 +221,11 @@ class Header:
     """Where the body begins."""
     _last: dict[str, tuple[int, str]] = field(default_factory=dict)
 
+    @property
+    def is_heterogeneous(self) -> bool:
+        """Whether the directives are those of several components."""
+        return any(str(text).strip() in _HETEROGENEOUS for text in self.read.peek("directives") or ())
+
     def take(self) -> None:
         """Read all directives."""
         if not self.read.peek("directives"):
@@ -226,7 +234,7 @@ class Header:
         self._last = {one.flag: (index, one.written) for index, one in found}
         for index, one in found:
             last, written = self._last[one.flag]
-            if last != index and one.flag != "-R":
+            if last != index and one.flag != "-R" and not self.is_heterogeneous:
                 place = self.read.place("directives", last)
                 why = (
                     f"{one.written} has no effect: {written} in line {place.line if place else 0} replaces it"
@@ -235,6 +243,12 @@ class Header:
             else:
                 self._take(one, "directives", index)
         self._mail()
+        joined = self._last.get("-j", (0, ""))[1]
+        if "batch.error" in self.job.settings and joined.endswith((" y", " yes", " oe", " eo")):
+            error = self.job.settings.pop("batch.error")
+            self.read.warn(
+                *error.source, why=f"{error.value} is not written: `{joined}` puts both in one file"
+            )
         array, at_once = self.job.settings.get("batch.array"), self.size.pop("at_once", None)
         if array and at_once:
             self.job.set("batch.array", f"{array.value}%{at_once.value}", *array.source)
@@ -252,7 +266,7 @@ class Header:
         for one in found:
             if one.flag:
                 yield index, one
-            elif one.written in ("hetjob", "packjob"):
+            elif one.written in _HETEROGENEOUS:
                 why = "a heterogeneous job has nodes of several kinds"
                 hint = "write an experiment with `replicas`, each with its `resources`"
                 self.read.refuse("directives", index, why=why, hint=hint)
@@ -297,6 +311,8 @@ class Header:
             extra += [letters[letter] for letter in kinds.value if letter in letters]
         elif kinds:
             extra += [word.strip().lower() for word in kinds.value.split(",")]
+        elif user and self.system.name == "pbs":
+            extra = ["fail"]  # qsub(1B), -m: a
         if user and extra:
             self.job.set("batch.mail", {"user": user.value, "events": extra}, *user.source)
         elif user or (extra and extra != ["none"]):

@@ -227,3 +227,43 @@ def with_meeting(text: str) -> str:
     for pattern, ours in _MEETING.items():
         text = re.sub(pattern, lambda match, ours=ours: f"{match[1]}{ours}", text)  # type: ignore[misc]
     return text
+
+
+# --- What hpcdist finds itself, and what each task would compute again
+
+_ADDRESS: Final = re.compile(
+    r"scontrol|hostname|NODELIST|LAUNCH_NODE_IPADDR|(?:nodes?|hosts?)\w*\[0\]|PBS_NODEFILE|LSB_\w*HOST",
+    re.IGNORECASE,
+)
+_OF_ADDRESS: Final = re.compile(
+    r"addr|_ip\b|^ip|head|master|main|host|node|server|coord|rdzv|endpoint", re.IGNORECASE
+)
+_LIST: Final = re.compile(
+    r"scontrol show hostnames?(?!.*(?:head|\[0\]|\bsed|awk|cut))|^\(", re.IGNORECASE | re.DOTALL
+)
+_PORT: Final = re.compile(
+    r"(?:(?:master|main|rdzv|dist|head|coord\w*|ddp|torch)\w*_)?port(?:_?num(?:ber)?)?", re.IGNORECASE
+)
+_OF_RANKS: Final = frozenset(
+    {"WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"}
+)
+_SAME_IN_TASKS: Final = PRINTS | word_set("""
+    cd basename dirname realpath readlink expr seq bc tr cut sed awk grep wc sort uniq tac paste conda mamba
+    brew command type module dirs getconf numfmt jq yq xargs python-config
+""")  # fmt: skip
+
+
+def meeting_kind(name: str, value: str) -> str:
+    """Return which part of the meeting of tasks a variable is: address, port, rank, or none."""
+    if name in _OF_RANKS:
+        return "rank"
+    if _PORT.fullmatch(name):
+        return "port"
+    is_address = _ADDRESS.search(value) and _OF_ADDRESS.search(name) and not _LIST.search(value)
+    return "address" if name == "MASTER_ADDR" or is_address else ""
+
+
+def computed(text: str) -> str:
+    """Return a program whose output may be another one in each task: of Python, or of the user's own."""
+    found = re.findall(r"(?<!\\)(?:\$\(|`)\s*([\w./-]+)", text)
+    return next((f"$({name}" for name in found if name.rsplit("/", 1)[-1] not in _SAME_IN_TASKS), "")

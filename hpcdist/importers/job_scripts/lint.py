@@ -512,7 +512,8 @@ def exported(document: Document) -> Iterator[tuple[str, str, Place]]:
     script = Script(document, lambda _: False)
     for one in script.commands:
         for name, value in one.assigned if one.programs == ["export"] else ():
-            if not re.search(r"[$`]", value):
+            is_used = len(re.findall(rf"\$\{{?{name}\b", script.code)) > 0
+            if not re.search(r"[$`]", value) and not is_used:
                 yield name, value, script.place(one.at)
 
 

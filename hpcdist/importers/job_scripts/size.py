@@ -43,12 +43,16 @@ def size_of(header: Header) -> JobSize:
     nodes, tasks, each = (number(name) or None for name in ("nodes", "tasks", "tasks_per_node"))
     if nodes is None and each and tasks:
         nodes = -(-tasks // each)
+    elif nodes is None and (of_node := number("gpus_per_node")) and (gpus := number("gpus")):
+        nodes = -(-gpus // of_node)
     elif nodes is None:
         _check_one_node(header, tasks or 1)
     elif tasks and tasks < nodes and header.system.name == "slurm":
         why = f"{tasks} task{'s' * (tasks > 1)} cannot run on {nodes} nodes: Slurm gives the job {tasks}"
         header.read.warn(*header.size["nodes"].source, why=why)
         nodes = tasks
+    if (header.system.name, tasks) == ("flux", None) or header.system.name == "lsf":
+        _take_whole_nodes(header)
     nodes, total = nodes or 1, number("gpus")
     gpus = number("gpus_per_node") or -(-(total or 0) // nodes)
     if tasks and (each is None or tasks < nodes * each):
@@ -66,6 +70,12 @@ def size_of(header: Header) -> JobSize:
     kinds = {"cpu": "cpu", "gpu": "gpu", "mem": "memory"}
     sources = {kinds[name[:3]]: one.source for name, one in header.size.items() if name[:3] in kinds}
     return JobSize(nodes, each, source, cpus, gpus, _gpu_type(header), memory, sources)
+
+
+def _take_whole_nodes(header: Header) -> None:
+    """Request whole nodes where only their number is given: flux-batch(1), --nslots; bsub(1), -nnodes."""
+    if "nodes" in header.size:
+        header.job.settings["batch.exclusive"] = Sourced(value=True, source=header.size["nodes"].source)
 
 
 def _check_one_node(header: Header, tasks: int) -> None:

@@ -273,6 +273,22 @@ srun -N 1 -n 2 python train.py
 """,
         each=4,
     ),
+    "its_own_nodes": Shape(
+        """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=8
+run() {
+  mpirun -np 8 -H "$1" solver --hosts "$1" --cpus "$SRUN_CPUS_PER_TASK"
+}
+for h in $(scontrol show hostnames); do
+  nodes+="$h,"
+done
+run "$nodes"
+""",
+        each=4,
+        gpus=0,
+    ),
     "pbs_mpiexec": Shape(
         """#!/bin/bash
 #PBS -N solve

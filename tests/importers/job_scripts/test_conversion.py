@@ -188,6 +188,7 @@ def test_a_count_of_gpus_that_only_a_directive_sets() -> None:
 
 
 REASONS = {
+    "export RUN=$(python3 name.py)\nsrun python a.py $RUN": "for which the job script expands $(python3 once, for all tasks",
     "srun python a.py\nsrun python b.py": "with 2 launch lines",
     "f() {\n  date\n}\nf\nsrun python a.py": "in a script with functions",
     "trap 'touch x' USR1\nsrun python a.py": "in a script with trap",
@@ -246,6 +247,7 @@ def test_each_shape_is_what_it_looks_like() -> None:
         "array_of_one_gpu": (None, None),
         "several_on_one_node": (None, None),
         "several_launch_lines": ("mpi", "mpi"),
+        "its_own_nodes": ("mpi", "mpi"),
         "pbs_mpiexec": ("mpi", None),
         "torque_mpirun": ("mpi", None),
         "lsf_mpirun": ("mpi", None),
@@ -268,6 +270,11 @@ def test_a_body_of_one_task_that_is_not_clear_stays_its_command() -> None:
         {"environment": {"resources": {"gpu": {"requests": 4}}}, "run": {"cmd": body}},
         [],
     )
+
+
+def test_a_script_that_may_start_the_tasks_stays_a_body() -> None:
+    found = read("#!/bin/bash\n#SBATCH --nodes=1 --ntasks=4\nsh run.sh")
+    assert (found.data["run"]["cmd"], found.data["backend"]) == ("sh run.sh", "mpi")
 
 
 def test_joined_lines_have_no_blank_between_them() -> None:
@@ -302,6 +309,11 @@ ONE = "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=2 --cpus-per-task=4 --gp
             f'{HEAD.replace("=2 ", "=1 ")}srun bash -c "python t.py $SLURM_PROCID"',
             "python t.py $SLURM_PROCID",
             None,
+        ),
+        (
+            f"{HEAD}declare -x A=$USER\ndeclare -xr B=1\nC=2\nsrun python t.py",
+            "declare -x A=$USER\ndeclare -xr B=1\npython t.py",
+            "pytorch",
         ),
         (
             f"{ONE}python t.py $SLURM_CPUS_PER_TASK\necho $SLURM_NTASKS",

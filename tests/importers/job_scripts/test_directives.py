@@ -121,6 +121,40 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "2:9: 1 task cannot run on 4 nodes: Slurm gives the job 1",
         ],
     ),
+    "whole nodes of Flux": (
+        headed("flux", "--nodes=2", "--time=30", body="flux run -N 2 -n 16 python t.py"),
+        {
+            "framework": "pytorch",
+            "pytorch": {"launch": "env"},
+            "environment": {"replicas": {"n_workers": 1}, "processes_per_replica": 8},
+            "run": {"cmd": "python t.py"},
+            "batch": {"exclusive": True, "walltime": "00:30:00", "nodes": 2},
+        },
+        [],
+    ),
+    "whole nodes of LSF": (
+        headed("lsf", "-nnodes 2", "-W 2:00", body="mpirun -np 8 ./solver"),
+        {
+            "framework": "mpi",
+            "environment": {"replicas": {"n_workers": 1}, "processes_per_replica": 4},
+            "run": {"cmd": "./solver"},
+            "batch": {"exclusive": True, "walltime": "02:00:00", "nodes": 2},
+        },
+        [],
+    ),
+    "mail without a kind": (
+        headed("pbs", "-M me@x.org", body="./solver"),
+        {"batch": {"mail": {"user": "me@x.org", "events": ["fail"]}}, "run": {"cmd": "./solver"}},
+        [],
+    ),
+    "one file of Grid Engine": (
+        headed("sge", "-o out.log", "-e err.log", "-j y", body="./solver"),
+        {"batch": {"output": "out.log"}, "run": {"cmd": "./solver"}},
+        [
+            "4:4: -j y has no effect: standard output and error are one file",
+            "3:4: err.log is not written: `-j y` puts both in one file",
+        ],
+    ),
     "what flux batch lacks": (
         headed("flux", "--gpus-per-task=1", "--priority=16", body="./solver"),
         {"run": {"cmd": "./solver"}},
@@ -254,6 +288,7 @@ def test_directives_become_keys(name: str) -> None:
         ("-N2 -n2 --gpus=8", (2, replica(gpu=4))),
         ("-N2 --gpus-per-task=v100:1 --ntasks-per-node=2", (2, replica(gpu=2))),
         ("-N2 --gres=gpu", (2, replica(gpu=1))),
+        ("--gpus=4 --gpus-per-node=1 -n4", (4, replica(gpu=1))),
         ("-N2 --mem=0", (2, replica(memory="all"))),
         (
             "-N2 --gpus-per-node=2 --cpus-per-gpu=8 --mem-per-gpu=16G",
