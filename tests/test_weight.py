@@ -7,9 +7,9 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_457,
+    "lines of the package": 78_960,
     "files of the package": 329,
-    "import lines, % of those that are not blank": 7.4,
+    "import lines, % of those that are not blank": 7.5,
     "modules that one other imports": 51,
     "class names defined more than once": 6,
     "longest line": 141,
@@ -23,7 +23,7 @@ LIMITS: Final = {
     "words of docs": 61_450,
     "odd constructions in package, templates and docs": 365,
     "verbs": 27,
-    "options of verbs": 227,
+    "options of verbs": 228,
 }
 """What each came to when an issue last ended. One is raised only where the decisions in the docs say why."""
 

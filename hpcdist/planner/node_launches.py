@@ -113,14 +113,14 @@ def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
 
 
 def about_ray(job: PreparedJob) -> Iterator[str]:
-    """Yield a warning where each task would start a cluster of Ray of its own."""
+    """Yield a warning where each task would start its own cluster of Ray."""
     size, command = job.placement.size, job.identity.command
     if size == 1 or job.identity.framework == "ray" or _CONDITIONS.search(command):
         return
     for simple in simple_commands(command):
         if [unquoted(word) for word in simple.words[:2]] == ["ray", "start"] and "--head" in simple.words:
             yield (
-                f"each of the {size} tasks runs `ray start --head`, so that each is a cluster of its own; "
+                f"each of the {size} tasks runs `ray start --head`, and so has its own cluster; "
                 "write `framework: ray` and the program alone, and hpcdist starts Ray on all nodes"
             )
             return
@@ -189,7 +189,7 @@ def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...
         add.append(f"{_ALL[launch.program]}={total}")
     if launch.program == "composer" and not launch.options_of(
         "per_node"
-    ):  # LOCAL_WORLD_SIZE is that of the task
+    ):  # it takes LOCAL_WORLD_SIZE
         add.append(f"--nproc={max(max(row.gpus, 1) for row in job.placement.rows)}")
     return tuple(add)
 

@@ -223,7 +223,7 @@ class Header:
 
     @property
     def is_heterogeneous(self) -> bool:
-        """Whether the directives are those of several components."""
+        """Whether the job has several components."""
         return any(str(text).strip() in _HETEROGENEOUS for text in self.read.peek("directives") or ())
 
     def take(self) -> None:

@@ -234,7 +234,7 @@ def _started(words: list[str], around: Around) -> ScriptLaunch:
 
 
 def _check_expanded(text: str, around: Around) -> None:
-    """Refuse a text whose expansion by the job script is not that of each task."""
+    """Refuse a text that the job script expands, and each task otherwise."""
     if around.size.nodes * around.size.tasks > 1 and (wrong := differing(text)):
         raise UnsupportedLaunch(f"in which the job script expands {wrong}, once for all tasks")
 
