@@ -141,14 +141,15 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
 
 
 def _expanded_before(launch: UserLaunch, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings without expansions in double quotes, which the first node makes once for all."""
+    """Return the settings, with what the first node expands in double quotes as one place for all nodes."""
     quoted = [word for word in launch.words if word[:1] == '"']
 
     def neutral(match: re.Match[str]) -> str:
         early = any(re.search(rf"(?<!\\){re.escape(match[0])}", word) for word in quoted)
         return "$HPCDIST_HEAD_ADDRESS" if early else match[0]
 
-    return {kind: WHOLE.sub(neutral, value) for kind, value in settings.items()}
+    meets = ("address", "endpoint", "port", "id")
+    return {kind: WHOLE.sub(neutral, value) if kind in meets else value for kind, value in settings.items()}
 
 
 def _is_early(launch: UserLaunch) -> bool:
@@ -187,9 +188,7 @@ def _options(job: PreparedJob, launch: UserLaunch, nodes: int) -> tuple[str, ...
     if launch.program in _ALL and not launch.options_of("np"):
         total = sum(row.tasks * max(row.gpus, 1) for row in job.placement.rows)
         add.append(f"{_ALL[launch.program]}={total}")
-    if launch.program == "composer" and not launch.options_of(
-        "per_node"
-    ):  # it takes LOCAL_WORLD_SIZE
+    if launch.program == "composer" and not launch.options_of("per_node"):
         add.append(f"--nproc={max(max(row.gpus, 1) for row in job.placement.rows)}")
     return tuple(add)
 
