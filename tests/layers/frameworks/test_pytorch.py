@@ -247,7 +247,7 @@ def test_the_users_own_torchrun_starts_once_a_node(tmp_path: Path) -> None:
     [
         "torchrun --nnodes=2 --nproc-per-node=2 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:1 t.py",
         "python -m torch.distributed.launch --nproc_per_node=2 --nnodes 1:2 --node_rank $R --master_addr=$A",
-        "accelerate launch --num_processes 4 --num_machines 2 --machine_rank $RANK --main_process_ip $MASTER_ADDR train.py",
+        "accelerate launch --num_processes 4 --num_machines 2 --machine_rank $R --main_process_ip $A t.py",
         "export PET_NNODES=2 PET_NODE_RANK=$R PET_MASTER_ADDR=$A PET_NPROC_PER_NODE=2\ntorchrun train.py",
         "PET_NNODES=2 PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=$A:1 torchrun --nproc-per-node 2 train.py",
     ],
