@@ -5,7 +5,7 @@ docstring of each is its page, which names the file for each thing.
 
     base    errors, units, quoting, plug-ins; YAML with places; processes, files, locks, shipped data
     experiment    what the user asks for
-    site    what the machine offers
+    site    what the machine offers, and which variables of its network (NCCL's) a job gets
     plan    everything decided, with its origin
     layers    launchers, frameworks, containers: words in front of a command, variables around it
     schedulers    one for each batch system: commands for it, and its answers
@@ -22,9 +22,9 @@ docstring of each is its page, which names the file for each thing.
     api    what `import hpcdist` gives a program
     cli    one short module per verb
 
-What runs in a job is in `templates/`: `templates/job/` has the parts of the script, which `hpcdist.script`
-names; `templates/runtime/supervisor/`, with its page, what runs next to a submitted job: attempts, restarts
-after a failure or at the time limit, causes of failures, steps, trials, samples;
+What runs in a job is in `templates/`, next to this package: `templates/job/` has the parts of the script,
+which `hpcdist.script` names; `templates/runtime/supervisor/`, with its page, what runs next to a submitted
+job: attempts, restarts after a failure or at the time limit, causes of failures, steps, trials, samples;
 `templates/python/` the modules that programs import; `templates/report/` the report page. The other scripts
 there are what `exec`, `debug`, `doctor` and remotes run on nodes and other machines.
 

@@ -1,6 +1,6 @@
 """A plan becomes the text that the scheduler gets.
 
-renderer    the script: blocks of templates; the lines of setup for steps
+renderer    the script: blocks of templates; the lines of hostfiles; the lines of setup for steps
 exports places    the variables of the site, the framework and the user; the places of tasks, and their GPUs
 launch    its launch line, and how a task's shell becomes the program
 runtime    the files that a submitted script needs, and why
@@ -14,5 +14,6 @@ Its texts are in ``templates/job``, in this order:
   nodes    the nodes of the job, from SLURM_JOB_NODELIST and the like; the address of the rendezvous, its port
   container launcher files    images; what a launcher needs; the hostfile and others that it reads
   gpus task trial    what each task sets and checks: GPUs, ranks, the program; a packed trial
-  launch launches erf shell steps    the launch, in one line or as a process a task; what shells and steps get
+  launch launches erf    the launch: one line, a process for each task, or jsrun's file of resources (ERF)
+  shell steps    what shells and steps get
 """
