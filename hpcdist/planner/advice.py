@@ -61,6 +61,9 @@ def about_launch(
         yield from line_values.about_rendezvous(job)
         yield from node_launches.about_ray(job)
         return
+    if other := node_launches.other_framework(job, launch):
+        yield other
+        return
     yield from _about_its_tasks(job, launch)
     if launch.runs == "per_node":
         yield from node_launches.advice_for_all(job, launch)

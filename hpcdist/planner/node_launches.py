@@ -9,8 +9,16 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.experiment.launch_line import UserLaunch, launches, missing_ports, no_port, user_launch
-from hpcdist.experiment.launch_options import IF_TOLD, TORCH_LAUNCHERS, VARIABLES, Option, by_kind, hosts_in
-from hpcdist.experiment.shell_words import assignments, simple_commands, unquoted
+from hpcdist.experiment.launch_options import (
+    IF_TOLD,
+    MPI_LAUNCHERS,
+    TORCH_LAUNCHERS,
+    VARIABLES,
+    Option,
+    by_kind,
+    hosts_in,
+)
+from hpcdist.experiment.shell_words import ASSIGNMENT, assignments, simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
 from hpcdist.planner.line_values import WHOLE, about_gpus, is_own, value_in_job, why_empty, why_unequal
 
@@ -97,7 +105,8 @@ def advice_for_all(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     if not _CONDITIONS.search(job.identity.command):
         env = {item.name: item.value for item in job.environment.variables if not item.shell}
         others = [one for one in launches(job.identity.command, env) if one.runs == "per_node"]
-        found += [one for one in others if one.words != launch.words and not one.options_of("alone")]
+        own = (launch.before, launch.words)
+        found += [one for one in others if (one.before, one.words) != own and not one.options_of("alone")]
     for one in found:
         yield from advice(job, one)
 
@@ -110,6 +119,19 @@ def advice(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
     settings = _settings(job, launch)
     if corrections := [*_rendezvous(job, launch, settings), *_processes(job, launch, settings)]:
         yield f"{corrected(launch, corrections)}{_instead(launch)}"
+
+
+def other_framework(job: PreparedJob, launch: UserLaunch) -> str:
+    """Return what to write where a launcher of MPI starts processes under another framework."""
+    framework = "horovod" if launch.program == "horovodrun" else "mpi"
+    is_mpi = launch.program in ("horovodrun", *MPI_LAUNCHERS)
+    is_launcher = launch.starts is not None and launch.starts.runs == "per_node"
+    if not is_mpi or is_launcher or job.identity.framework in (None, "mpi", "horovod"):
+        return ""
+    return (
+        f"{launch.program} starts the processes, and not `framework: {job.identity.framework}`; write "
+        f"`framework: {framework}`, or the program alone"
+    )
 
 
 def about_ray(job: PreparedJob) -> Iterator[str]:
@@ -209,7 +231,8 @@ def _settings(job: PreparedJob, launch: UserLaunch, script: str = "") -> dict[st
     found = {option.kind: option.value for option in launch.options if option.kind}
     if names := VARIABLES.get(launch.program):
         commands = (one for text in (job.identity.command, script) for one in simple_commands(text))
-        own = [pair for one in commands for pair in assignments(one)]
+        own = [(match[1], unquoted(match[2])) for match in map(ASSIGNMENT.fullmatch, launch.before) if match]
+        own += [pair for one in commands for pair in assignments(one) if pair not in own]
         own += [(one.name, "$" if one.shell else one.value) for one in job.environment.variables]
         for name, value in own:
             if name in names:
@@ -410,7 +433,11 @@ def _imports_of(job: PreparedJob, script: str, text: str) -> Iterator[str]:
         if job.placement.size > 1:
             tasks = f"each of the {job.placement.size} tasks"
             yield f"{script} imports {name}, and {tasks} would train alone; {mend}"
-        elif gpus > 1 and name == "accelerate":
+        elif gpus > 1 and (
+            name in ("accelerate", "composer")
+            # Lightning starts processes itself, but under srun (fabric/plugins/environments/slurm.py).
+            or (library is _LIGHTNING and job.identity.scheduler == "slurm")
+        ):
             yield f"{script} imports {name}, and one process uses one of its {gpus} GPUs; {mend}"
 
 

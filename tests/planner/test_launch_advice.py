@@ -177,6 +177,8 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         'deepspeed --hostfile "$HPCDIST_HOSTFILE" t.py',
         "accelerate launch --num_machines=2 --machine_rank=$R --main_process_ip=$A t.py",
         "sbatch job.sh",
+        "horovodrun -np 8 --hostfile h python t.py",
+        "NNODES=2 NODE_RANK=$R MASTER_ADDR=$A lmf train a\nNNODES=2 NODE_RANK=1 MASTER_ADDR=$A lmf train a",
         'srun bash -c "torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$SLURM_NODEID --master_addr=$A t"',
         "xargs -a hosts -I {} ssh {} torchrun --nnodes 2 t.py",
         "for i in 0 1; do python t.py --seed $i & done",

@@ -95,7 +95,7 @@ def test_no_warning_where_rank_variables_are_set(text: str, data: dict[str, Any]
 
 def test_one_process_with_several_gpus(wording: Wording) -> None:
     wording(said(ACCELERATE, workers=0))
-    assert said(LIGHTNING, workers=0) == []  # which starts a process a GPU itself
+    wording(said(LIGHTNING, workers=0))  # under Slurm it takes srun's tasks for its processes
 
 
 def test_a_shell_script_that_launches(wording: Wording) -> None:

@@ -222,7 +222,8 @@ class PyTorch(PlainFramework):
         by_user = job.launch.mode == "once" or job.launch.starts_processes
         started = (simple.words[0] for simple in simple_commands(job.identity.command) if simple.words)
         runs_python = any(word.rsplit("/", 1)[-1].startswith("python") for word in started)
-        if launch is None and most > 1 and runs_python and not by_user:
+        several = re.search(r"_VISIBLE_DEVICES=|(?<!&)&(?![&>])", job.identity.command)  # side by side
+        if launch is None and most > 1 and runs_python and not by_user and not several:
             yield warning(
                 f"each replica is one process for its {most} GPUs; for a process a GPU write "
                 "`pytorch: {launch: env}`"
