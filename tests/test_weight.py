@@ -7,7 +7,7 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_960,
+    "lines of the package": 78_990,
     "files of the package": 329,
     "import lines, % of those that are not blank": 7.5,
     "modules that one other imports": 51,

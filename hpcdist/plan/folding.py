@@ -133,9 +133,9 @@ def lacks_gpu_assignment(job: JobSpec) -> bool:
 
 
 def hidden(job: JobSpec) -> bool:
-    """Whether a job without GPUs would see other jobs' GPUs, as it has neither whole nodes nor a kind."""
-    has_gpus = any(group.gpus or group.constraint for group in job.placement.groups)
-    return job.gpus.shared_nodes and not (has_gpus or job.request.exclusive)
+    """Whether a job without GPUs would see other jobs' GPUs, as far as the site is known."""
+    own = any(group.gpus or (group.constraint and not group.site_partition) for group in job.placement.groups)
+    return job.gpus.shared_nodes and not (own or job.request.exclusive)
 
 
 def _is_in_place(row: Row) -> bool:

@@ -187,7 +187,7 @@ class Body:
         if launch.own_ranks:
             lines = [one._replace(text=with_meeting(one.text)) for one in lines]
         if launch.framework == "horovod" and any(ACTIVATES.match(one.text) for one in lines):
-            raise UnsupportedLaunch("whose horovodrun is that of an environment which the script activates")
+            raise UnsupportedLaunch("whose horovodrun is in an environment which the script activates")
         self._check_same(lines, launch)
         self._take_output(launch, after)
         if not all(one.is_clear for one in statements(launch.program)):

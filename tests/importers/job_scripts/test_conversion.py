@@ -189,7 +189,7 @@ def test_a_count_of_gpus_that_only_a_directive_sets() -> None:
 
 REASONS = {
     "source ~/venv/bin/activate\nhorovodrun -np 8 --gloo python a.py": (
-        "whose horovodrun is that of an environment which the script activates"
+        "whose horovodrun is in an environment which the script activates"
     ),
     "export RUN=$(python3 name.py)\nsrun python a.py $RUN": "for which the job script expands $(python3 once, for all tasks",
     "srun python a.py\nsrun python b.py": "with 2 launch lines",
