@@ -115,7 +115,7 @@ def test_they_end_with_the_supervisor(start: Start) -> None:
     with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE) as supervisor:
         assert supervisor.stdout
         assert supervisor.stdout.readline() == b"\n"
-        assert len(holders("MARK", start.job.run)) == 2
+        until(lambda: len(holders("MARK", start.job.run)) == 2, "both of its processes to be there")
         supervisor.send_signal(signal.SIGKILL)
 
 
