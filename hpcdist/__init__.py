@@ -5,7 +5,7 @@ docstring of each is its page, which names the file for each thing.
 
     base    errors, units, quoting, plug-ins; YAML with places; processes, files, locks, shipped data
     experiment    what the user asks for
-    site    what the machine offers, and which variables of its network (NCCL's) a job gets
+    site    what the machine offers; NCCL's variables
     plan    everything decided, with its origin
     layers    launchers, frameworks, containers: words in front of a command, variables around it
     schedulers    one for each batch system: commands for it, and its answers
