@@ -33,7 +33,7 @@ DRAWN: Final = re.compile(
     r"|random\b|date\s+\S*\+\S*%[sN]\b|get_free_port|free_port)"
 )
 """Expansions that give another text each time."""
-SCHEDULERS: Final[Mapping[str, str]] = {
+_SCHEDULERS: Final[Mapping[str, str]] = {
     "SLURM": "slurm", "PBS_": "pbs", "LSB_": "lsf", "LS_SUBCWD": "lsf", "FLUX_": "flux", "SGE_": "sge",
     "NSLOTS": "sge", "NHOSTS": "sge", "PE_HOSTFILE": "sge",
 }  # fmt: skip
@@ -46,4 +46,4 @@ OF_FIRST_TASK: Final = ("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID")
 
 def scheduler_of(name: str) -> str | None:
     """Return the batch system that sets a variable, None for any other variable."""
-    return next((own for prefix, own in SCHEDULERS.items() if name.startswith(prefix)), None)
+    return next((own for prefix, own in _SCHEDULERS.items() if name.startswith(prefix)), None)

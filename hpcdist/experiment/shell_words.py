@@ -55,9 +55,7 @@ _RUNNERS: Final = {
     ),
     ("pixi", "run"): (frozenset({"-e", "--environment", "--manifest-path"}), 0),
     **{(name, "run"): (frozenset[str](), 0) for name in ("poetry", "pipenv", "pdm", "rye", "hatch")},
-    **dict.fromkeys(
-        (*((name, verb) for name in ("apptainer", "singularity") for verb in ("exec", "run")),), (_MOUNTS, 1)
-    ),
+    **{(name, verb): (_MOUNTS, 1) for name in ("apptainer", "singularity") for verb in ("exec", "run")},
     **dict.fromkeys((("docker", "run"), ("podman", "run"), ("podman-hpc", "run")), (_OF_DOCKER, 1)),
     ("enroot", "start"): (frozenset({"-c", "--conf", "-e", "--env", "-m", "--mount"}), 1),
 }

@@ -60,14 +60,14 @@ _MOST: Final = 1000
 def absent(experiment: Experiment, folder: Path) -> Iterator[Problem]:
     """Yield a warning for a program that is not in this folder, or cannot be started so."""
     batch, build = experiment.batch, experiment.build
-    if (build and (build.image or build.git)) or (batch.code or "here") == "git" or experiment.run.prepare:
+    is_elsewhere = (build and (build.image or build.git)) or batch.code == "git" or experiment.run.workdir
+    if is_elsewhere or experiment.run.prepare or experiment.stage:
         return
-    if experiment.run.workdir or experiment.stage:
-        return
-    commands = [(one, launch) for one, launch in launches_of(experiment.run.command, {}) if one.words]
-    for one, launch in commands:
+    for one, launch in launches_of(experiment.run.command, {}):
         words = [unquoted(word) for word in one.words]
         program = words[launch.head + launch.end :] if launch else words
+        if not words:
+            continue
         if words[0] in _SETS_UP:
             if words[0] in ("source", ".") and words[1:] and words[1].endswith("activate"):
                 yield from _absent(words[1], folder)

@@ -100,7 +100,7 @@ class Statement(NamedTuple):
     @property
     def names(self) -> set[str]:
         """The variables that it uses."""
-        return set() if self.is_comment else {*_NAME.findall(self.text)}
+        return set() if self.is_comment else names_in(self.text)
 
 
 @dataclass
@@ -389,7 +389,7 @@ def stops(statement: Statement) -> bool:
 
 def names_in(text: str) -> set[str]:
     """Return the variables that a text uses."""
-    return {*re.findall(r"\$\{?#?!?(\w+)", text)}
+    return {*_NAME.findall(text)}
 
 
 def exported_names(statement: Statement) -> set[str]:

@@ -135,12 +135,15 @@ class Body:
         try:
             self._convert()
         except UnsupportedLaunch as why:
-            is_alone = self.size.nodes * self.size.tasks == 1
-            once = (launch for one in self.found for launch in user_launches(one, self.values))
-            if is_alone and not any(launch.runs == "once" for launch in once):
+            if self.size.nodes * self.size.tasks == 1 and not self._runs_once():
                 self._single()
             else:
                 self.keep(str(why))
+
+    def _runs_once(self) -> bool:
+        """Whether a launcher of the script starts the processes of all nodes."""
+        launches = (launch for one in self.found for launch in user_launches(one, self.values))
+        return any(launch.runs == "once" for launch in launches)
 
     def _doubtful(self) -> set[str]:
         """Return the variables that a file which is sourced behind them may set again."""
@@ -166,12 +169,11 @@ class Body:
         if not all(one.is_clear for one in self.found):
             raise UnsupportedLaunch("in a script whose quotes are not clear")
         at = [*launched_in(self.found, self.values)]
-        once = any(one.runs == "once" for n in at for one in user_launches(self.found[n], self.values))
         if not at and self.size.nodes > 1:
             raise UnsupportedLaunch("in which no known launcher starts processes on the nodes")
         if not at and self.size.tasks > 1 and any(map(is_opaque, self.found)):
             raise UnsupportedLaunch("which starts a script that may start the tasks itself")
-        if not at or (len(at) > 1 and self.size.nodes == 1 and not once):
+        if not at or (len(at) > 1 and self.size.nodes == 1 and not self._runs_once()):
             self._single()
             return
         if len(at) > 1:
@@ -405,7 +407,7 @@ class Body:
                 if "export" in statement.programs or not any(name in one.names for one in self.prepare):
                     self.remarks.append((statement, f"is dropped: nothing uses {name} any more"))
                 continue
-            used |= names_in(statement.text) if not statement.is_comment else set()
+            used |= statement.names
             kept.append(statement)
             if statement.line in self.texts:
                 self.remarks.append((statement, f"becomes `{statement.text}`"))

@@ -412,7 +412,7 @@ def _conda(script: Script) -> Iterator[Finding]:
     for one in script.commands if is_plain else ():
         words = [unquoted(word.text) for part in one.parts for word in part.words]
         if {*one.programs, *words[:1]} & {"source", ".", "eval", "module", "ml", "spack"}:
-            return  # ``conda init`` only writes ~/.bashrc, which this shell does not read
+            return
         if words[:1] in (["conda"], ["mamba"]) and words[1:2] == ["activate"]:
             blank = script.before(one.at)
             begin = one.at - len(blank)
@@ -508,12 +508,11 @@ def problems(document: Document, missing: Missing = lambda _: False) -> list[Pro
 
 
 def exported(document: Document) -> Iterator[tuple[str, str, Place]]:
-    """Yield the variables that a script exports with a value in which bash expands nothing."""
+    """Yield the variables that a script exports, and does not use, with values that bash does not expand."""
     script = Script(document, lambda _: False)
     for one in script.commands:
         for name, value in one.assigned if one.programs == ["export"] else ():
-            is_used = len(re.findall(rf"\$\{{?{name}\b", script.code)) > 0
-            if not re.search(r"[$`]", value) and not is_used:
+            if not re.search(r"[$`]", value) and not re.search(rf"\$\{{?{name}\b", script.code):
                 yield name, value, script.place(one.at)
 
 

@@ -18,14 +18,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.base.errors import HpcdistError
-from hpcdist.importers.job import ForeignJob
-from hpcdist.importers.job_scripts import document_of
-from hpcdist.importers.job_scripts.directives import SYSTEMS, Header
 from hpcdist.importers.job_scripts.size import JobSize, size_of
-from hpcdist.importers.reading import Reading
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.script.renderer import render
 from tests.importers.job_scripts import cluster
+from tests.importers.job_scripts.reading import header_of
 
 _PROGRAM: Final = re.compile(
     r"(?<![\w./-])(?:~|\$\{?\w+\}?)?(?:/[\w.${}+-]+)*/"
@@ -54,14 +51,6 @@ class Outcome(NamedTuple):
     kind: str
     detail: str = ""
     compared: str = ""
-
-
-def _size(text: str) -> JobSize:
-    document = document_of(text, "job.sh")
-    assert document is not None
-    header = Header(SYSTEMS[str(document.data["job_script"])], Reading(document.data), ForeignJob())
-    header.take()
-    return size_of(header)
 
 
 def _records(text: str, size: JobSize, programs: set[str]) -> list[tuple[str, ...]]:
@@ -139,7 +128,7 @@ def _plain(words: list[str], folder: str) -> tuple[str, ...]:
 
 def _compared(text: str, made: Planned) -> str:
     """Return how the processes of a script compare with those of the rendered one."""
-    size = _size(text)
+    size = size_of(header_of(text))
     if size.nodes * size.tasks > _MOST:
         return "too many"
     before = _records(text, size, set())

@@ -30,15 +30,20 @@ def read(text: str, form: str = "") -> Read:
     return Read(found.data, [remark.removeprefix("job.sh:") for remark in located])
 
 
-def request_of(text: str) -> tuple[object, ...]:
-    """Return what a script requests: nodes, CPUs, GPUs and memory of each, and time."""
+def header_of(text: str) -> Header:
+    """Return the directives of a script."""
     document = document_of(text, "job.sh")
     assert document is not None
-    job = ForeignJob()
-    header = Header(SYSTEMS[str(document.data["job_script"])], Reading(document.data), job)
+    header = Header(SYSTEMS[str(document.data["job_script"])], Reading(document.data), ForeignJob())
     header.take()
+    return header
+
+
+def request_of(text: str) -> tuple[object, ...]:
+    """Return what a script requests: nodes, CPUs, GPUs and memory of each, and time."""
+    header = header_of(text)
     size = size_of(header)
-    walltime = job.settings.get("batch.walltime")
+    walltime = header.job.settings.get("batch.walltime")
     cpus = size.cpus or size.tasks
     return size.nodes, cpus, size.gpus, size.memory, walltime and walltime.value
 
